@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Capture: the first and the last bytes of a stream of any length, within a fixed budget.
+ *
+ * The head takes the first half of the budget, a ring takes the newest bytes of the rest; while everything fits,
+ * everything is kept. Memory grows only as far as bytes come. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+typedef struct Capture {
+        size_t max_bytes;
+        uint64_t n_total; /* bytes ever pushed */
+        char *head;
+        size_t n_head, n_head_allocated;
+        char *ring;
+        size_t n_ring, ring_start, n_ring_allocated;
+} Capture;
+
+void capture_init(Capture *c, size_t max_bytes);
+void capture_done(Capture *c);
+
+/* Returns 0 or -ENOMEM. */
+int capture_push(Capture *c, const void *data, size_t n_bytes);
+
+static inline bool capture_is_complete(const Capture *c) {
+        return c->n_total == c->n_head + c->n_ring;
+}
+
+/* Bytes left out between head and tail. */
+static inline uint64_t capture_omitted(const Capture *c) {
+        return c->n_total - c->n_head - c->n_ring;
+}
+
+/* The newest line that is not blank (without its newline), at most max_bytes of it, appended raw to b. */
+int capture_last_line(const Capture *c, size_t max_bytes, Buffer *b);
+
+/* Appends valid UTF-8 text showing at most max_chars code points: all of it, or a head, a line
+ * "\n[… N bytes left out …]\n", and a tail, cut at code point borders. Invalid sequences: every maximal run of bad bytes
+ * becomes one U+FFFD. *ret_truncated: whether anything is missing. Returns 0 or -ENOMEM. */
+int capture_text(const Capture *c, size_t max_chars, Buffer *b, bool *ret_truncated);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* SHA-256 and constant-time comparison, by nettle. A library of its own: the launcher links none of it. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SHA256_HEX_CHARS 64
+
+/* Lower-case hex digest and a NUL. */
+void sha256_hex(const void *data, size_t n_bytes, char ret[static SHA256_HEX_CHARS + 1]);
+
+/* Compares two secrets by their digests, in a time that depends on neither. */
+bool secret_equal(const char *a, const char *b);

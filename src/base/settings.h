@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Settings: every configuration key of mcp-exec.conf, read by the daemon and by the launcher alike.
+ *
+ * One table (settings.c) holds name, section, unit, default and bounds of each key; man/mcp-exec.conf.5 documents the
+ * same names and a lint test compares the two. Order: built-in default, /usr/lib, /etc (and, for a user's own
+ * processes, ~/.config/mcp-exec), drop-ins, MCP_EXEC_* variables, command line. Const after loading. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/macro.h"
+
+typedef enum Transport {
+        TRANSPORT_STDIO,
+        TRANSPORT_HTTP,
+        TRANSPORT_SSE,
+        _TRANSPORT_MAX,
+        _TRANSPORT_INVALID = -EINVAL,
+} Transport;
+
+typedef enum Controller {
+        CONTROLLER_MEMORY = 1 << 0,
+        CONTROLLER_PIDS = 1 << 1,
+        CONTROLLER_CPU = 1 << 2,
+} Controller;
+
+typedef struct Settings {
+        /* [Server] */
+        char **allow_groups;          /* AllowGroups=: who may use the Unix socket, beside root */
+        char **allow_users;           /* AllowUsers= */
+        char **allowed_hosts;         /* AllowedHosts=: Host and Origin names beyond loopback's */
+        uint64_t exit_idle_usec;      /* ExitIdleSec=, 0 = never */
+        unsigned max_connections;     /* MaxConnections= */
+
+        /* [Exec] */
+        unsigned max_parallel;        /* MaxParallel=, 0 = number of CPUs */
+        unsigned queue_max;           /* QueueMax=: waiting runs, all principals */
+        unsigned queue_max_per_user;  /* QueueMaxPerUser= */
+        unsigned pool_size;           /* PoolSize=: warm units kept ready */
+        uint64_t pool_idle_usec;      /* PoolIdleSec=: a warm unit's life while it waits */
+        uint64_t default_timeout_usec, max_timeout_usec; /* DefaultTimeoutSec=, MaxTimeoutSec= */
+        uint64_t max_code_bytes;      /* MaxCodeBytes= */
+        uint64_t max_stdin_bytes;     /* MaxStdinBytes= */
+        uint64_t max_output_bytes;    /* MaxOutputBytes=: captured, per stream */
+        uint64_t max_reply_chars;     /* MaxReplyChars=: shown in one reply, per stream */
+
+        /* [Sandbox] — what the launcher obeys; the daemon only tells clients about it */
+        char *python;                 /* Python= */
+        uint64_t memory_max_bytes;    /* MemoryMax= */
+        uint64_t tasks_max;           /* TasksMax= */
+        unsigned cpu_quota_percent;   /* CPUQuota= */
+        uint64_t tmpfs_bytes;         /* TmpfsSize=: of /tmp, and of /dev/shm */
+        uint64_t tmpfs_inodes;        /* TmpfsInodes= */
+        char **bind_read_only_paths;  /* BindReadOnlyPaths=: more host paths a run may read */
+        unsigned require_controllers; /* RequireControllers=, mask of Controller */
+
+        /* Not in files: variables and command line only */
+        Transport transport;          /* MCP_EXEC_TRANSPORT */
+        char *listen_address;         /* MCP_EXEC_ADDR, --listen=: HOST:PORT, [V6]:PORT or :PORT */
+        char *auth_token;             /* MCP_EXEC_AUTH_TOKEN, credential "auth-token"; wiped on free */
+        bool has_output_limit_override; /* MCP_EXEC_MAX_OUTPUT_BYTES was set: it also bounds the reply, in bytes */
+} Settings;
+
+/* Defaults, then files, then variables. is_user: also ~/.config (XDG_CONFIG_HOME when absolute).
+ * -EBADMSG with *reterr_message naming file and line or variable; other -errno without message. */
+int settings_load(bool is_user, Settings **ret, char **reterr_message);
+
+/* Checks what holds between keys (default ≤ maximum …). -EBADMSG with message. settings_load() calls it; call again
+ * after command-line changes. */
+int settings_verify(const Settings *s, char **reterr_message);
+
+/* One assignment as a file would make it; for command line and tests. */
+int settings_set(Settings *s, const char *section, const char *key, const char *value, char **reterr_reason);
+
+int settings_new_default(Settings **ret);
+Settings* settings_free(Settings *s);
+DEFINE_CLEANUP(Settings*, settings_free);
+
+/* Calls visit for each key of the files in the table's order; value is newly formatted text (for `mcp-exec check`
+ * and the lint test). */
+int settings_foreach(const Settings *s, int (*visit)(const char *section, const char *key, const char *value,
+                                                     void *userdata), void *userdata);
+
+unsigned settings_parallel(const Settings *s); /* max_parallel with 0 resolved to the usable CPUs */
+const char* transport_to_string(Transport t);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Transports: bytes from clients to McpPeers and back. One sd-event loop, nothing blocks. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "base/macro.h"
+#include "base/settings.h"
+#include "mcp/mcp.h"
+
+/* ---- Newline framing over a pair of fds (stdio) or one socket (Unix) ---- */
+
+/* Longest line accepted; a longer one is answered with an error (id, if readable) and skipped, the stream goes on. */
+#define LINE_BYTES_MAX (12 * MIB)
+
+typedef struct LineTransport LineTransport;
+
+typedef struct LineTransportParameters {
+        sd_event *event;
+        McpServer *server;
+        const char *principal;
+        int input_fd, output_fd;  /* may be one fd; regular files work too (epoll refuses them) */
+        /* End of input and everything answered or cancelled, or an output error: the owner frees the transport
+         * (never from within another call of it). */
+        void (*on_closed)(LineTransport *t, void *userdata);
+        void *userdata;
+} LineTransportParameters;
+
+/* Takes the fds on success only (fds 0..2 are not closed at the end). */
+int line_transport_new(const LineTransportParameters *p, LineTransport **ret);
+LineTransport* line_transport_free(LineTransport *t);
+DEFINE_CLEANUP(LineTransport*, line_transport_free);
+
+/* No more requests are read; what is in flight is answered, then on_closed. For a graceful stop. */
+void line_transport_drain(LineTransport *t);
+
+/* ---- Listeners: accept, check who it is, make a transport; own all connections ---- */
+
+typedef struct Listener Listener;
+
+typedef struct ListenerParameters {
+        sd_event *event;
+        McpServer *server;
+        const Settings *settings;
+        int fd;                   /* listening socket */
+        bool is_open;             /* HTTP only: --no-auth */
+        void (*on_idle_changed)(Listener *l, bool is_idle, void *userdata); /* number of connections */
+        void *userdata;
+} ListenerParameters;
+
+/* AF_UNIX: newline framing, peers by auth_unix_peer(); a refused peer gets one JSON-RPC error line. Takes fd on success. */
+int unix_listener_new(const ListenerParameters *p, Listener **ret);
+
+/* AF_INET, AF_INET6: HTTP with /mcp, by libmicrohttpd on our event loop. Without a token and without is_open every
+ * request is refused with 503 and the reason. Takes fd on success. */
+int http_listener_new(const ListenerParameters *p, Listener **ret);
+
+Listener* listener_free(Listener *l);
+DEFINE_CLEANUP(Listener*, listener_free);
+void listener_drain(Listener *l); /* stop accepting, answer what is in flight, close idle connections */
+size_t listener_n_connections(const Listener *l);

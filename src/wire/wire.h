@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* The seam: messages between the daemon (mcp-exec) and the launcher (mcp-exec-launcher).
+ *
+ * AF_UNIX SOCK_SEQPACKET, one packet one message, every message a fixed struct in native byte order (both ends
+ * are one host). A message can name no path, user, unit name or unit property. Any packet that fails any check
+ * closes the connection. After connect the launcher speaks first: HELLO, once its self-test has a verdict. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_VERSION 1
+#define WIRE_MAGIC UINT32_C(0x4578434d) /* "MCxE" */
+
+typedef enum WireType {
+        WIRE_START = 1,   /* daemon: start a unit; 3 fds: control socket, stdout pipe, stderr pipe (far ends) */
+        WIRE_ASSIGN,      /* daemon: a warm unit gets its run: set its limits now */
+        WIRE_STOP,        /* daemon: kill the unit's whole cgroup with SIGKILL */
+        WIRE_HELLO,       /* launcher: what is on the other side of it */
+        WIRE_STARTED,     /* launcher: execve of the runner happened */
+        WIRE_FINISHED,    /* launcher: the unit is dead and no job is pending; last message of this job */
+        WIRE_REFUSED,     /* launcher: no unit was started; last message of this job */
+        _WIRE_TYPE_MAX,
+} WireType;
+
+enum {
+        WIRE_FD_CONTROL, /* SOCK_STREAM socket, becomes fd 0 of the unit */
+        WIRE_FD_STDOUT,  /* writing end of a pipe */
+        WIRE_FD_STDERR,
+        _WIRE_FD_MAX,
+};
+
+/* Bounds that hold whatever a configuration says; the launcher clamps to them and to its own settings. */
+#define WIRE_MEMORY_BYTES_MIN (UINT64_C(32) << 20) /* before 255 the pre-exec child is charged too: less fails to start */
+#define WIRE_TASKS_MIN 8
+#define WIRE_RUNTIME_USEC_MIN UINT64_C(1000000)
+#define WIRE_RUNTIME_USEC_MAX (UINT64_C(24) * 3600 * 1000000)
+#define WIRE_JOBS_PER_CONNECTION_MAX 256
+
+typedef struct WireHeader {
+        uint32_t magic;
+        uint16_t version;
+        uint16_t type;
+        uint64_t job_id; /* chosen by the daemon, never 0, unique on its connection; 0 in HELLO */
+} WireHeader;
+
+typedef struct WireLimits {
+        uint64_t runtime_max_usec;         /* RuntimeMaxUSec; of a warm unit: idle life plus longest run */
+        uint64_t memory_max_bytes;
+        uint64_t tasks_max;
+        uint64_t cpu_quota_per_sec_usec;   /* 1000000 is one CPU */
+} WireLimits;
+
+typedef enum WireProfile {
+        WIRE_PROFILE_RUN,                  /* untrusted code: the complete set */
+        _WIRE_PROFILE_MAX,
+} WireProfile;
+
+typedef struct WireStart {
+        WireHeader header;
+        uint32_t profile;                  /* WireProfile */
+        uint32_t interpreter;              /* index into the launcher's list; 0 is Python= */
+        char environment[64];              /* 64 hex digits naming a prepared environment, or all zero bytes: none */
+        WireLimits limits;
+} WireStart;
+
+typedef struct WireAssign {
+        WireHeader header;
+        WireLimits limits;                 /* runtime_max_usec is ignored: it cannot change on a running unit */
+} WireAssign;
+
+typedef struct WireStop {
+        WireHeader header;
+} WireStop;
+
+typedef enum WireVerdict {
+        WIRE_VERDICT_OK,
+        WIRE_VERDICT_REFUSED,              /* reason and remedy say why; every START will be REFUSED with them */
+        _WIRE_VERDICT_MAX,
+} WireVerdict;
+
+typedef struct WireHello {
+        WireHeader header;
+        uint32_t verdict;                  /* WireVerdict */
+        uint8_t is_user;                   /* a user's service manager, not PID 1 */
+        uint8_t has_memory_peak;           /* systemd >= 255 */
+        uint8_t controllers;               /* Controller mask found under a run's own cgroup */
+        uint8_t is_relaxed;                /* RequireControllers= is not the full set */
+        uint32_t manager_version;          /* 252 */
+        uint32_t n_interpreters;
+        uint64_t memory_max_bytes;         /* the launcher's own ceilings, for the daemon to tell clients */
+        uint64_t tasks_max;
+        uint64_t cpu_quota_per_sec_usec;
+        uint64_t runtime_max_usec;
+        uint64_t tmpfs_bytes;
+        char manager_version_text[64];     /* "252.39-1~deb12u1" */
+        char interpreter[256];             /* path of interpreter 0 */
+        char reason[512];                  /* verdict REFUSED: the protection that is missing, one sentence */
+        char remedy[512];                  /* what the administrator does about it, one sentence */
+} WireHello;
+
+typedef struct WireStarted {
+        WireHeader header;
+        uint64_t monotonic_usec;           /* ExecMainStartTimestampMonotonic */
+        char unit[64];                     /* for the journal record */
+        char invocation_id[33];
+        char _padding[7];
+} WireStarted;
+
+/* The unit's Result property, by systemd's own words. */
+typedef enum WireResult {
+        WIRE_RESULT_SUCCESS,
+        WIRE_RESULT_EXIT_CODE,
+        WIRE_RESULT_SIGNAL,
+        WIRE_RESULT_CORE_DUMP,
+        WIRE_RESULT_TIMEOUT,
+        WIRE_RESULT_OOM_KILL,
+        WIRE_RESULT_RESOURCES,
+        WIRE_RESULT_PROTOCOL,
+        WIRE_RESULT_WATCHDOG,
+        WIRE_RESULT_START_LIMIT_HIT,
+        WIRE_RESULT_EXEC_CONDITION,
+        WIRE_RESULT_OTHER,                 /* a word this version does not know */
+        WIRE_RESULT_GONE,                  /* the unit vanished, its end is unknown: never a success */
+        _WIRE_RESULT_MAX,
+} WireResult;
+
+#define WIRE_UNKNOWN UINT64_MAX
+
+typedef struct WireFinished {
+        WireHeader header;
+        uint32_t result;                   /* WireResult */
+        uint8_t start_failed;              /* JobRemoved was not "done": the runner never ran */
+        uint8_t _padding[3];
+        int32_t main_code;                 /* ExecMainCode: 0 unknown, 1 exited, 2 killed, 3 dumped */
+        int32_t main_status;               /* ExecMainStatus: exit status or signal number */
+        uint64_t start_monotonic_usec, exit_monotonic_usec; /* ExecMain…TimestampMonotonic; 0 unknown */
+        uint64_t cpu_nsec;                 /* WIRE_UNKNOWN when not accounted */
+        uint64_t memory_peak_bytes;        /* WIRE_UNKNOWN before 255 */
+} WireFinished;
+
+typedef struct WireRefused {
+        WireHeader header;
+        char reason[512];
+        char remedy[512];
+} WireRefused;
+
+typedef union WireMessage {
+        WireHeader header;
+        WireStart start;
+        WireAssign assign;
+        WireStop stop;
+        WireHello hello;
+        WireStarted started;
+        WireFinished finished;
+        WireRefused refused;
+} WireMessage;
+
+/* Which end reads: messages of the other direction are violations. */
+typedef enum WireRole {
+        WIRE_ROLE_LAUNCHER, /* receives START, ASSIGN, STOP */
+        WIRE_ROLE_DAEMON,   /* receives the rest */
+} WireRole;
+
+/* Exact size of a message of this type, 0 for an unknown type. */
+size_t wire_message_size(uint16_t type);
+
+/* Fills magic, version, type, job id of a zeroed message. */
+void wire_header_init(WireMessage *m, WireType type, uint64_t job_id);
+
+/* Table-driven check of one received packet: size, magic, version, direction, enum ranges, text terminated and
+ * printable, padding zero, number of fds. Returns 0 or -EBADMSG; never reads beyond n_bytes. */
+int wire_check(WireRole role, const WireMessage *m, size_t n_bytes, size_t n_fds);
+
+/* Checks the fds of a START: type, direction, flags. Returns 0 or -EBADMSG. The attack: a regular file, a
+ * directory or a listening socket handed to PID 1 in our name. */
+int wire_check_start_fds(const int fds[static _WIRE_FD_MAX]);
+
+/* Sends one message with n_fds fds (0 or _WIRE_FD_MAX). Non-blocking: -EAGAIN when the peer does not read. */
+int wire_send(int fd, const WireMessage *m, const int *fds, size_t n_fds);
+
+/* Receives and checks one packet; fds (cloexec) are the caller's on success; unused entries are -EBADF.
+ * Returns 1, 0 at end of the connection, -EAGAIN, -EBADMSG for a violation (close the connection), or another
+ * -errno. MSG_CTRUNC and MSG_TRUNC are violations. */
+int wire_receive(int fd, WireRole role, WireMessage *ret, int ret_fds[static _WIRE_FD_MAX]);
+
+/* Copies text into a fixed field, cut at a UTF-8 border, unprintable bytes as '?'. */
+void wire_set_text(char *field, size_t field_bytes, const char *text);
+
+const char* wire_result_to_string(WireResult r);
+WireResult wire_result_from_string(const char *s); /* WIRE_RESULT_OTHER for an unknown word */
