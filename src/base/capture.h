@@ -43,3 +43,7 @@ int capture_last_line(const Capture *c, size_t max_bytes, Buffer *b);
  * "\n[… N bytes left out …]\n", and a tail, cut at code point borders. Invalid sequences: every maximal run of bad bytes
  * becomes one U+FFFD. *ret_truncated: whether anything is missing. Returns 0 or -ENOMEM. */
 int capture_text(const Capture *c, size_t max_chars, Buffer *b, bool *ret_truncated);
+
+/* The same with a limit on the bytes of the text as well. The line that tells what is left out counts towards both
+ * limits; where they have no room for it only a head is shown. */
+int capture_text_bounded(const Capture *c, size_t max_chars, size_t max_bytes, Buffer *b, bool *ret_truncated);

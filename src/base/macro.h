@@ -4,6 +4,7 @@
 /* Small macros that every room uses: cleanup attributes, taking ownership, array sizes. */
 
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

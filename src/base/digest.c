@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+
+/* SHA-256, by nettle. */
+
+#include "base/digest.h"
+
+#include <nettle/memops.h>
+#include <nettle/sha2.h>
+#include <nettle/version.h>
+#include <stdint.h>
+
+#include "base/macro.h"
+
+static void sha256_raw(const void *data, size_t n_bytes, uint8_t ret[static SHA256_DIGEST_SIZE]) {
+        struct sha256_ctx context;
+
+        assert(data || n_bytes == 0);
+
+        sha256_init(&context);
+        if (n_bytes > 0)
+                sha256_update(&context, n_bytes, data);
+#if NETTLE_VERSION_MAJOR >= 4 /* lost its length argument there */
+        sha256_digest(&context, ret);
+#else
+        sha256_digest(&context, SHA256_DIGEST_SIZE, ret);
+#endif
+        explicit_bzero(&context, sizeof(context));
+}
+
+void sha256_hex(const void *data, size_t n_bytes, char ret[static SHA256_HEX_CHARS + 1]) {
+        static const char digits[] = "0123456789abcdef";
+        uint8_t digest[SHA256_DIGEST_SIZE];
+
+        sha256_raw(data, n_bytes, digest);
+        for (size_t i = 0; i < sizeof(digest); i++) {
+                ret[2 * i] = digits[digest[i] >> 4];
+                ret[2 * i + 1] = digits[digest[i] & 15];
+        }
+        ret[SHA256_HEX_CHARS] = 0;
+}
+
+bool secret_equal(const char *a, const char *b) {
+        uint8_t digest_a[SHA256_DIGEST_SIZE], digest_b[SHA256_DIGEST_SIZE];
+        int is_equal;
+
+        assert(a);
+        assert(b);
+
+        /* The digests hide how many leading bytes agree, and that the lengths differ. */
+        sha256_raw(a, strlen(a), digest_a);
+        sha256_raw(b, strlen(b), digest_b);
+        is_equal = memeql_sec(digest_a, digest_b, sizeof(digest_a));
+        explicit_bzero(digest_a, sizeof(digest_a));
+        explicit_bzero(digest_b, sizeof(digest_b));
+        return is_equal != 0;
+}
