@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Profile of a run: untrusted code. Each row was accepted by systemd 252, 255, 257 and 262; why it is there stands
+ * beside it where that is not plain. Nothing here comes from a request.
+ *
+ * Left out on purpose, because the rest already does their work and they cost milliseconds: ProtectKernel*,
+ * ProtectControlGroups, ProtectHostname, ProtectClock (no capabilities, no /sys, ProcSubset=pid), IPAddressDeny
+ * (PrivateNetwork). PrivatePIDs is for users only: a program that is PID 1 of its namespace cannot kill itself,
+ * and a user's unit has an init for that. */
+
+#include "config.h"
+#include "launch/profile.h"
+#include "wire/wire.h"
+
+#define FIXED_NUMBER(n, k, w, v) { .name = n, .kind = k, .where = w, .number = v }
+#define FIXED_TEXT(n, k, w, t) { .name = n, .kind = k, .where = w, .text = t }
+#define OPTIONAL_NUMBER(n, k, w, v, since) \
+        { .name = n, .kind = k, .where = w, .number = v, .min_version = since, .is_optional = true }
+#define COMPUTED(n, k, w, s) { .name = n, .kind = k, .where = w, .source = s }
+
+const ProfileRow profile_run[] = {
+        /* What kind of unit. Type=exec: the start job fails when the runner cannot be executed. AddRef: without it
+         * the unit is gone once dead, and asking for it loads a stub that says "success". */
+        FIXED_TEXT("Description", VALUE_STRING, IN_BOTH, "Sandboxed Python run of mcp-exec"),
+        FIXED_TEXT("Type", VALUE_STRING, IN_BOTH, "exec"),
+        FIXED_NUMBER("AddRef", VALUE_BOOL, IN_BOTH, true),
+        FIXED_TEXT("CollectMode", VALUE_STRING, IN_BOTH, "inactive-or-failed"),
+        FIXED_TEXT("Slice", VALUE_STRING, IN_BOTH, SLICE_UNIT),
+        /* A launcher that dies takes its runs along; without the start limit its restart would start them again. */
+        FIXED_TEXT("BindsTo", VALUE_STRINGS, IN_SYSTEM, LAUNCHER_UNIT),
+        FIXED_TEXT("After", VALUE_STRINGS, IN_SYSTEM, LAUNCHER_UNIT),
+        FIXED_NUMBER("StartLimitBurst", VALUE_UINT32, IN_BOTH, 1),
+        FIXED_NUMBER("StartLimitIntervalUSec", VALUE_UINT64, IN_BOTH, 24 * 3600 * USEC_PER_SEC),
+        /* A failed run is the program's affair: PID 1 logs errors of its own making only. */
+        FIXED_NUMBER("LogLevelMax", VALUE_INT32, IN_BOTH, 3),
+
+        COMPUTED("ExecStartEx", VALUE_EXEC, IN_BOTH, SOURCE_COMMAND),
+        FIXED_NUMBER("StandardInputFileDescriptor", VALUE_FD, IN_BOTH, WIRE_FD_CONTROL),
+        FIXED_NUMBER("StandardOutputFileDescriptor", VALUE_FD, IN_BOTH, WIRE_FD_STDOUT),
+        FIXED_NUMBER("StandardErrorFileDescriptor", VALUE_FD, IN_BOTH, WIRE_FD_STDERR),
+        COMPUTED("Environment", VALUE_STRINGS, IN_BOTH, SOURCE_ENVIRONMENT),
+        COMPUTED("UnsetEnvironment", VALUE_STRINGS, IN_BOTH, SOURCE_UNSET_ENVIRONMENT),
+        FIXED_TEXT("WorkingDirectory", VALUE_STRING, IN_BOTH, "/"),
+        FIXED_NUMBER("UMask", VALUE_UINT32, IN_BOTH, 022), /* its files are collected by another uid */
+        FIXED_NUMBER("IgnoreSIGPIPE", VALUE_BOOL, IN_BOTH, false), /* as from a shell */
+
+        /* Who it is. A user manager fails open on namespaces unless PrivateUsers= is explicit. */
+        FIXED_NUMBER("DynamicUser", VALUE_BOOL, IN_SYSTEM, true),
+        FIXED_NUMBER("PrivateUsers", VALUE_BOOL, IN_USER, true),
+        { .name = "PrivatePIDs", .kind = VALUE_STRING, .where = IN_USER, .min_version = 257, .text = "yes" },
+        FIXED_NUMBER("NoNewPrivileges", VALUE_BOOL, IN_BOTH, true),
+        FIXED_NUMBER("CapabilityBoundingSet", VALUE_UINT64, IN_BOTH, 0),
+        FIXED_NUMBER("AmbientCapabilities", VALUE_UINT64, IN_BOTH, 0),
+        FIXED_TEXT("KeyringMode", VALUE_STRING, IN_SYSTEM, "private"),
+
+        /* What it sees: an empty skeleton with /usr in it. The '+' makes a path relative to the skeleton; without it
+         * the entry would silently do nothing. Without hiding devpts one run could take every pty of the host. */
+        FIXED_TEXT("RootDirectory", VALUE_STRING, IN_BOTH, MCP_EXEC_LIBDIR "/root"),
+        FIXED_NUMBER("MountAPIVFS", VALUE_BOOL, IN_BOTH, true),
+        FIXED_TEXT("ProtectSystem", VALUE_STRING, IN_USER, "strict"), /* DynamicUser= implies it elsewhere */
+        COMPUTED("BindReadOnlyPaths", VALUE_BINDS, IN_BOTH, SOURCE_BINDS),
+        COMPUTED("TemporaryFileSystem", VALUE_TMPFS, IN_BOTH, SOURCE_TMPFS),
+        FIXED_TEXT("InaccessiblePaths", VALUE_STRINGS, IN_BOTH, "-+/sys -+/dev/pts -+/dev/ptmx"),
+        FIXED_NUMBER("PrivateNetwork", VALUE_BOOL, IN_BOTH, true),
+        FIXED_NUMBER("PrivateIPC", VALUE_BOOL, IN_BOTH, true),
+        FIXED_NUMBER("PrivateDevices", VALUE_BOOL, IN_BOTH, true),
+        FIXED_TEXT("ProtectProc", VALUE_STRING, IN_BOTH, "invisible"),
+        FIXED_TEXT("ProcSubset", VALUE_STRING, IN_BOTH, "pid"),
+        OPTIONAL_NUMBER("BindLogSockets", VALUE_BOOL, IN_BOTH, false, 257), /* else the journal's sockets are there */
+
+        /* What it may ask of the kernel. io_uring opens sockets past RestrictAddressFamilies=, and @system-service
+         * contains it, so it is denied by name. */
+        FIXED_NUMBER("RestrictNamespaces", VALUE_UINT64, IN_BOTH, 0),
+        FIXED_NUMBER("RestrictSUIDSGID", VALUE_BOOL, IN_BOTH, true),
+        FIXED_NUMBER("RestrictRealtime", VALUE_BOOL, IN_BOTH, true),
+        FIXED_NUMBER("LockPersonality", VALUE_BOOL, IN_BOTH, true),
+        FIXED_TEXT("RestrictAddressFamilies", VALUE_ALLOW, IN_BOTH, ""),
+        FIXED_TEXT("SystemCallArchitectures", VALUE_STRINGS, IN_BOTH, "native"),
+        FIXED_NUMBER("SystemCallErrorNumber", VALUE_INT32, IN_BOTH, 1),
+        FIXED_TEXT("SystemCallFilter", VALUE_ALLOW, IN_BOTH, "@system-service"),
+        FIXED_TEXT("SystemCallFilter", VALUE_DENY, IN_BOTH,
+                   "@privileged @resources @keyring @debug io_uring_setup io_uring_enter io_uring_register"),
+
+        /* How much of everything. */
+        COMPUTED("MemoryMax", VALUE_UINT64, IN_BOTH, SOURCE_MEMORY_MAX),
+        FIXED_NUMBER("MemorySwapMax", VALUE_UINT64, IN_BOTH, 0),
+        OPTIONAL_NUMBER("MemoryZSwapMax", VALUE_UINT64, IN_BOTH, 0, 253),
+        COMPUTED("TasksMax", VALUE_UINT64, IN_BOTH, SOURCE_TASKS_MAX),
+        COMPUTED("CPUQuotaPerSecUSec", VALUE_UINT64, IN_BOTH, SOURCE_CPU_QUOTA),
+        COMPUTED("RuntimeMaxUSec", VALUE_UINT64, IN_BOTH, SOURCE_RUNTIME_MAX),
+        FIXED_NUMBER("LimitCORE", VALUE_UINT64, IN_BOTH, 1), /* at 0 a piped core_pattern still gets the core */
+        FIXED_NUMBER("LimitNOFILE", VALUE_UINT64, IN_BOTH, 4096),
+        COMPUTED("LimitFSIZE", VALUE_UINT64, IN_BOTH, SOURCE_FILE_SIZE),
+        FIXED_NUMBER("LimitMEMLOCK", VALUE_UINT64, IN_BOTH, 0),
+        FIXED_NUMBER("LimitMSGQUEUE", VALUE_UINT64, IN_BOTH, 0),
+        { .name = "MemoryPressureWatch", .kind = VALUE_STRING, .where = IN_BOTH, .min_version = 254,
+          .is_optional = true, .text = "off" },
+
+        /* How it ends. KillSignal=9: "timeout" then only ever means RuntimeMax, and children die at once. */
+        FIXED_NUMBER("TimeoutStopUSec", VALUE_UINT64, IN_BOTH, 1 * USEC_PER_SEC),
+        FIXED_NUMBER("KillSignal", VALUE_INT32, IN_BOTH, 9),
+        FIXED_TEXT("OOMPolicy", VALUE_STRING, IN_BOTH, "kill"),
+        FIXED_NUMBER("OOMScoreAdjust", VALUE_INT32, IN_BOTH, 500),
+};
+
+const size_t profile_run_n_rows = ELEMENTSOF(profile_run);
+
+const ProfileRow* profile_find(const char *name) {
+        assert(name);
+
+        for (size_t i = 0; i < profile_run_n_rows; i++)
+                if (streq(profile_run[i].name, name))
+                        return profile_run + i;
+
+        return NULL;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Profile: which properties a unit gets. Pure data, one row each; everything else about them follows from here. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/macro.h"
+
+/* How a value looks on the bus, and how `strings` and `number` of a property are to be read. */
+typedef enum ValueKind {
+        VALUE_BOOL,    /* b */
+        VALUE_INT32,   /* i */
+        VALUE_UINT32,  /* u */
+        VALUE_UINT64,  /* t */
+        VALUE_STRING,  /* s */
+        VALUE_STRINGS, /* as */
+        VALUE_ALLOW,   /* (bas): only these; none at all when empty */
+        VALUE_DENY,    /* (bas): all but these */
+        VALUE_BINDS,   /* a(ssbt): paths, each bound to itself; a leading '-' tolerates its absence */
+        VALUE_TMPFS,   /* a(ss): "PATH:OPTIONS" */
+        VALUE_EXEC,    /* a(sasas): one command line */
+        VALUE_FD,      /* h: number is an index of the START message's descriptors */
+        _VALUE_KIND_MAX,
+} ValueKind;
+
+/* Where a row's value comes from. */
+typedef enum ProfileSource {
+        SOURCE_FIXED, /* from the row: number or text (lists are separated by spaces) */
+        SOURCE_COMMAND,
+        SOURCE_BINDS,
+        SOURCE_TMPFS,
+        SOURCE_ENVIRONMENT,
+        SOURCE_UNSET_ENVIRONMENT,
+        SOURCE_MEMORY_MAX,
+        SOURCE_TASKS_MAX,
+        SOURCE_CPU_QUOTA,
+        SOURCE_RUNTIME_MAX,
+        SOURCE_FILE_SIZE,
+        _PROFILE_SOURCE_MAX,
+} ProfileSource;
+
+enum {
+        IN_SYSTEM = 1 << 0,
+        IN_USER = 1 << 1,
+        IN_BOTH = IN_SYSTEM | IN_USER,
+};
+
+typedef struct ProfileRow {
+        const char *name;
+        ValueKind kind;
+        ProfileSource source;
+        unsigned where;        /* IN_SYSTEM, IN_USER */
+        unsigned min_version;  /* managers before it do not know the property; 0: every supported one does */
+        unsigned max_version;  /* the last that knows it; 0: no end in sight */
+        bool is_optional;      /* the sandbox is whole without it; all others must be accepted */
+        uint64_t number;
+        const char *text;
+} ProfileRow;
+
+#define LAUNCHER_UNIT "mcp-exec-launcher.service"
+#define SLICE_UNIT "mcp-exec.slice"
+
+#define MANAGER_VERSION_MIN 252      /* the oldest that this profile was proven on */
+#define MANAGER_VERSION_MIN_USER 257 /* PrivatePIDs=: before it every process of the same user could be signalled */
+#define MANAGER_VERSION_MEMORY_PEAK 255
+
+extern const ProfileRow profile_run[];
+extern const size_t profile_run_n_rows;
+
+const ProfileRow* profile_find(const char *name);

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+
+/* UnitSpec: the profile filled in for one unit. */
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/strv.h"
+#include "config.h"
+#include "launch/unit-spec.h"
+
+/* What a quota of n CPUs means to libraries that would start a thread per CPU of the machine. */
+static const char *const thread_count_variables[] = {
+        "BLIS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "NUMEXPR_MAX_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "POLARS_MAX_THREADS",
+        "RAYON_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+};
+
+/* What service managers put into every environment. The program has no use for any of it, and some names the host. */
+static const char *const manager_made_variables[] = {
+        "CREDENTIALS_DIRECTORY", "DBUS_SESSION_BUS_ADDRESS", "DEBUG_INVOCATION", "INVOCATION_ID", "JOURNAL_STREAM",
+        "LISTEN_FDNAMES", "LISTEN_FDS", "LISTEN_PID", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "MANAGERPIDFDID",
+        "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE", "NOTIFY_SOCKET", "SHELL", "SYSTEMD_EXEC_PID",
+        "XDG_RUNTIME_DIR",
+};
+
+/* What of the host is seen inside. numpy finds its BLAS only through /etc/alternatives. Three is few on purpose:
+ * each costs a millisecond per run; /bin, /lib and the like are links in the skeleton. */
+static const char *const standard_binds[] = {
+        "/usr",
+        "-/etc/ld.so.cache",
+        "-/etc/alternatives",
+        "-/etc/localtime",
+        "-/var/cache/mcp-exec/matplotlib",
+};
+
+UnitSpec* unit_spec_free(UnitSpec *s) {
+        if (!s)
+                return NULL;
+
+        for (size_t i = 0; i < s->n_properties; i++)
+                strv_free(s->properties[i].strings);
+        free(s->properties);
+        free(s);
+        return NULL;
+}
+
+static int fill_command(Property *p, const UnitInput *in) {
+        const char *const argv[] = {
+                MCP_EXEC_LIBDIR "/init", in->is_selftest ? "selftest" : "run",
+                "--mode", in->is_user ? "user" : "system",
+                "--ns", in->namespaces,
+                in->python,
+        };
+        int r = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(argv) && r >= 0; i++)
+                r = strv_extend(&p->strings, argv[i]);
+
+        return r;
+}
+
+static int fill_binds(Property *p, const UnitInput *in) {
+        int r = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(standard_binds) && r >= 0; i++)
+                r = strv_extend(&p->strings, standard_binds[i]);
+
+        STRV_FOREACH(path, in->settings->bind_read_only_paths)
+                if (r >= 0)
+                        r = strv_extend(&p->strings, *path);
+
+        return r;
+}
+
+/* In system mode /tmp is mounted by its alias in the skeleton: DynamicUser= owns the name /tmp, and of two entries
+ * for one path the tmpfs would be dropped. The alias sorts after it and lands on top. */
+static int fill_tmpfs(Property *p, const UnitInput *in) {
+        const char *const paths[] = { in->is_user ? "/tmp" : "/zz/tmp", "/dev/shm" };
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
+                r = strv_extendf(&p->strings, "%s:size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=1777,nodev,nosuid",
+                                 paths[i], in->settings->tmpfs_bytes, in->settings->tmpfs_inodes);
+                if (r < 0)
+                        return r;
+        }
+
+        return strv_extend(&p->strings, "/run:ro,nodev,nosuid,noexec");
+}
+
+static int fill_environment(Property *p, const UnitInput *in) {
+        uint64_t n_threads = (in->limits.cpu_quota_per_sec_usec + USEC_PER_SEC - 1) / USEC_PER_SEC;
+        int r = 0;
+
+        /* Only these: everything else that the program finds is set by init, from nothing. */
+        for (size_t i = 0; i < ELEMENTSOF(thread_count_variables) && r >= 0; i++)
+                r = strv_extendf(&p->strings, "%s=%" PRIu64, thread_count_variables[i],
+                                 MAX_OF(n_threads, UINT64_C(1)));
+
+        return r;
+}
+
+static bool is_variable_name(const char *s, size_t n) {
+        static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+        return n > 0 && !(s[0] >= '0' && s[0] <= '9') && strspn(s, chars) >= n;
+}
+
+static bool is_thread_count_variable(const char *name) {
+        for (size_t i = 0; i < ELEMENTSOF(thread_count_variables); i++)
+                if (streq(thread_count_variables[i], name))
+                        return true;
+
+        return false;
+}
+
+/* A user manager passes its own environment on, and people keep tokens there (systemctl --user set-environment).
+ * init starts from an empty one; this keeps them also out of init's. */
+static int fill_unset_environment(Property *p, const UnitInput *in) {
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(manager_made_variables); i++) {
+                r = strv_extend(&p->strings, manager_made_variables[i]);
+                if (r < 0)
+                        return r;
+        }
+
+        STRV_FOREACH(variable, in->manager_environment) {
+                size_t n = strcspn(*variable, "=");
+                _cleanup_free_ char *name = NULL;
+
+                if (!is_variable_name(*variable, n)) /* the manager would refuse the whole unit for it */
+                        continue;
+
+                name = strndup(*variable, n);
+                if (!name)
+                        return -ENOMEM;
+                if (is_thread_count_variable(name) || strv_contains(p->strings, name))
+                        continue;
+
+                r = strv_extend(&p->strings, name);
+                if (r < 0)
+                        return r;
+        }
+
+        return 0;
+}
+
+static int fill_fixed(Property *p, const ProfileRow *row) {
+        p->number = row->number;
+
+        if (!row->text)
+                return 0;
+        if (row->kind == VALUE_STRING)
+                return strv_extend(&p->strings, row->text);
+        return strv_split(row->text, &p->strings);
+}
+
+static int property_fill(Property *p, const ProfileRow *row, const UnitInput *in) {
+        switch (row->source) {
+
+        case SOURCE_FIXED:
+                return fill_fixed(p, row);
+        case SOURCE_COMMAND:
+                return fill_command(p, in);
+        case SOURCE_BINDS:
+                return fill_binds(p, in);
+        case SOURCE_TMPFS:
+                return fill_tmpfs(p, in);
+        case SOURCE_ENVIRONMENT:
+                return fill_environment(p, in);
+        case SOURCE_UNSET_ENVIRONMENT:
+                return fill_unset_environment(p, in);
+        case SOURCE_MEMORY_MAX:
+                p->number = in->limits.memory_max_bytes;
+                return 0;
+        case SOURCE_TASKS_MAX:
+                p->number = in->limits.tasks_max;
+                return 0;
+        case SOURCE_CPU_QUOTA:
+                p->number = in->limits.cpu_quota_per_sec_usec;
+                return 0;
+        case SOURCE_RUNTIME_MAX:
+                p->number = in->limits.runtime_max_usec;
+                return 0;
+        case SOURCE_FILE_SIZE:
+                /* Only against sparse monsters: a full tmpfs shall say ENOSPC, not EFBIG. */
+                p->number = 2 * MAX_OF(in->settings->tmpfs_bytes, in->settings->memory_max_bytes);
+                return 0;
+        case _PROFILE_SOURCE_MAX:
+                break;
+        }
+
+        return -EINVAL;
+}
+
+static bool row_applies(const ProfileRow *row, const UnitInput *in) {
+        if (!(row->where & (unsigned) (in->is_user ? IN_USER : IN_SYSTEM)))
+                return false;
+
+        /* A protection that must be there is sent to any manager: one that does not know it refuses by name. */
+        if (!row->is_optional)
+                return true;
+        if (in->manager_version < row->min_version)
+                return false;
+        if (row->max_version > 0 && in->manager_version > row->max_version)
+                return false;
+        return !strv_contains(in->without, row->name);
+}
+
+int unit_spec_new(const UnitInput *in, UnitSpec **ret) {
+        _cleanup_(unit_spec_freep) UnitSpec *s = NULL;
+        int r;
+
+        assert(in && in->settings && in->python && in->namespaces);
+        assert(ret);
+
+        s = calloc(1, sizeof(*s));
+        if (!s)
+                return -ENOMEM;
+        s->properties = calloc(profile_run_n_rows, sizeof(*s->properties));
+        if (!s->properties)
+                return -ENOMEM;
+
+        for (size_t i = 0; i < profile_run_n_rows; i++) {
+                const ProfileRow *row = profile_run + i;
+                Property *p = s->properties + s->n_properties;
+
+                if (!row_applies(row, in))
+                        continue;
+
+                s->n_properties++;
+                p->name = row->name;
+                p->kind = row->kind;
+                r = property_fill(p, row, in);
+                if (r < 0)
+                        return r;
+        }
+
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+static int property_print(const Property *p, Buffer *b) {
+        static const char *const descriptors[_WIRE_FD_MAX] = { "control socket", "stdout pipe", "stderr pipe" };
+        const char *separator = "";
+        int r;
+
+        switch (p->kind) {
+        case VALUE_BOOL:
+                return buffer_append_str(b, p->number ? "yes" : "no");
+        case VALUE_INT32:
+        case VALUE_UINT32:
+        case VALUE_UINT64:
+                if (streq(p->name, "UMask"))
+                        return buffer_printf(b, "%04" PRIo64, p->number);
+                return buffer_printf(b, "%" PRIu64, p->number);
+        case VALUE_FD:
+                assert(p->number < _WIRE_FD_MAX);
+                return buffer_printf(b, "(%s)", descriptors[p->number]);
+        case VALUE_ALLOW:
+                if (strv_length(p->strings) == 0)
+                        return buffer_append_str(b, "none");
+                break;
+        case VALUE_DENY:
+                separator = "~";
+                break;
+        case VALUE_STRING:
+        case VALUE_STRINGS:
+        case VALUE_BINDS:
+        case VALUE_TMPFS:
+        case VALUE_EXEC:
+                break;
+        case _VALUE_KIND_MAX:
+                return -EINVAL;
+        }
+
+        STRV_FOREACH(s, p->strings) {
+                r = buffer_printf(b, "%s%s", separator, *s);
+                if (r < 0)
+                        return r;
+                separator = " ";
+        }
+
+        return 0;
+}
+
+int unit_spec_print(const UnitSpec *s, Buffer *b) {
+        int r;
+
+        assert(s && b);
+
+        for (size_t i = 0; i < s->n_properties; i++) {
+                r = buffer_printf(b, "%s=", s->properties[i].name);
+                if (r >= 0)
+                        r = property_print(s->properties + i, b);
+                if (r >= 0)
+                        r = buffer_append_str(b, "\n");
+                if (r < 0)
+                        return r;
+        }
+
+        return 0;
+}
+
+/* On top of the longest run and a warm unit's idle life: the start, and the daemon's own deadline which comes first. */
+#define RUNTIME_SPARE_USEC (60 * USEC_PER_SEC)
+
+WireLimits limits_ceiling(const Settings *s) {
+        assert(s);
+
+        return (WireLimits) {
+                .runtime_max_usec = MIN_OF(s->max_timeout_usec + s->pool_idle_usec + RUNTIME_SPARE_USEC,
+                                           WIRE_RUNTIME_USEC_MAX),
+                .memory_max_bytes = s->memory_max_bytes,
+                .tasks_max = s->tasks_max,
+                .cpu_quota_per_sec_usec = s->cpu_quota_percent * (USEC_PER_SEC / 100),
+        };
+}
+
+static uint64_t clamp(uint64_t value, uint64_t floor, uint64_t ceiling) {
+        /* A ceiling below the floor is the administrator's word and wins. */
+        return MIN_OF(MAX_OF(value, floor), ceiling);
+}
+
+void limits_clamp(WireLimits *l, const WireLimits *ceiling) {
+        assert(l && ceiling);
+
+        l->runtime_max_usec = clamp(l->runtime_max_usec, WIRE_RUNTIME_USEC_MIN, ceiling->runtime_max_usec);
+        l->memory_max_bytes = clamp(l->memory_max_bytes, WIRE_MEMORY_BYTES_MIN, ceiling->memory_max_bytes);
+        l->tasks_max = clamp(l->tasks_max, WIRE_TASKS_MIN, ceiling->tasks_max);
+        l->cpu_quota_per_sec_usec = clamp(l->cpu_quota_per_sec_usec, USEC_PER_SEC / 100,
+                                          ceiling->cpu_quota_per_sec_usec);
+}
