@@ -174,8 +174,9 @@ void wire_header_init(WireMessage *m, WireType type, uint64_t job_id);
  * printable, padding zero, number of fds. Returns 0 or -EBADMSG; never reads beyond n_bytes. */
 int wire_check(WireRole role, const WireMessage *m, size_t n_bytes, size_t n_fds);
 
-/* Checks the fds of a START: type, direction, flags. Returns 0 or -EBADMSG. The attack: a regular file, a
- * directory or a listening socket handed to PID 1 in our name. */
+/* Checks the fds of a START: an end of a socketpair, two writing ends of pipes, all of them blocking and without
+ * other status flags. Returns 0 or -EBADMSG. The attack: a regular file, a directory, a listening socket or a connection
+ * to a service of the host handed to PID 1 in our name. */
 int wire_check_start_fds(const int fds[static _WIRE_FD_MAX]);
 
 /* Sends one message with n_fds fds (0 or _WIRE_FD_MAX). Non-blocking: -EAGAIN when the peer does not read. */
