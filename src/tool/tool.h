@@ -13,8 +13,8 @@
 
 typedef struct ToolRegistry ToolRegistry;
 
-/* packages: what `import` finds in the default interpreter, "name version" each, for descriptions and messages;
- * may be NULL (unknown). Borrowed. */
+/* packages: what `import` finds in the default interpreter, "name version" each, for descriptions and
+ * messages; may be NULL (unknown). Borrowed. */
 int tool_registry_new(sd_event *event, const Settings *settings, ExecEngine *engine, char *const *packages,
                       ToolRegistry **ret);
 ToolRegistry* tool_registry_free(ToolRegistry *r);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Tools, as the engine sees them, and one tools/call, as a tool sees it. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "json/json.h"
+#include "mcp/version.h"
+
+typedef struct McpCall McpCall; /* one tools/call in flight */
+
+typedef struct McpToolOps {
+        /* Writes the array of tools for this revision. Same bytes every time. */
+        int (*list)(void *userdata, McpVersion version, JsonWriter *w);
+        bool (*exists)(void *userdata, const char *name);
+        /* Begins the call; arguments is an object, borrowed until return. Exactly one mcp_call_finish()
+         * follows, now or later, unless cancel() comes first. Returns 0, or -errno with the call not finished
+         * (the engine then answers -32603). */
+        int (*call)(void *userdata, const char *name, const JsonValue *arguments, McpCall *call);
+        /* The client gave up: end the work; the call is invalid afterwards. tool_data is what
+         * mcp_call_set_data() left. */
+        void (*cancel)(void *userdata, void *tool_data);
+} McpToolOps;
+
+void mcp_call_set_data(McpCall *c, void *tool_data);
+
+/* Facts about the caller, borrowed, valid while the call lives; NULL where not told. The client's own words
+ * are as it sent them, of any length: sanitise before use. */
+const char* mcp_call_principal(const McpCall *c);
+const char* mcp_call_client_name(const McpCall *c);
+const char* mcp_call_client_version(const McpCall *c);
+const char* mcp_call_traceparent(const McpCall *c);
+McpVersion mcp_call_version(const McpCall *c);
+bool mcp_call_wants_progress(const McpCall *c);
+bool mcp_call_wants_output(const McpCall *c); /* our own: _meta["mcp-exec/output"] is true (mcp-exec run) */
+
+/* notifications/progress with this message (UTF-8, may be NULL); progress is the elapsed time in seconds, made
+ * strictly increasing here. No-op without a token. Returns 0 or -errno. */
+int mcp_call_progress(McpCall *c, uint64_t elapsed_usec, const char *message);
+
+/* notifications/mcp-exec/output {requestId, stream: 1 or 2, data: base64}; no-op unless wanted. */
+int mcp_call_output(McpCall *c, int stream, const void *data, size_t n_bytes);
+
+/* The answer; ends the call (c is invalid afterwards). content: JSON array text; structured: JSON object
+ * text or NULL (left out of revisions before 2025-06-18, and with is_error). */
+void mcp_call_finish(McpCall *c, const char *content, const char *structured, bool is_error);
+
+/* Shorthand for a tool error with one text block (valid UTF-8). */
+void mcp_call_fail(McpCall *c, const char *text);
