@@ -4,14 +4,14 @@
 The caller must be in a mount namespace of its own (tests/run sees to that): the mounts made here then go away with
 the process, however it ends."""
 
+import contextlib
 import os
 import pathlib
-import shutil
 import subprocess
-import tempfile
 
 import host
 import images
+import overlay
 
 BOOT_SECONDS = 90
 
@@ -27,31 +27,18 @@ class Container:
 
     def __enter__(self):
         root = images.image("run", self.suite)
-        self.work = pathlib.Path(tempfile.mkdtemp(prefix="mcp-exec-container."))
-        try:
-            host.run("mount", "-t", "tmpfs", "-o", "mode=0755", "test-machine", self.work)
-            for name in ("upper", "work", "root"):
-                (self.work / name).mkdir()
-            self._mount(root)
+        with contextlib.ExitStack() as stack:
+            self.tree = stack.enter_context(overlay.Overlay(root))
+            stack.callback(self._end)
             self._boot()
-        except BaseException:
-            self.__exit__()
-            raise
+            self._stack = stack.pop_all()
         return self
-
-    def _mount(self, root):
-        options = f"lowerdir={root},upperdir={self.work}/upper,workdir={self.work}/work"
-        done = subprocess.run(["mount", "-t", "overlay", "-o", options, "test-machine", str(self.work / "root")],
-                              capture_output=True)
-        if done.returncode != 0:
-            host.say("no overlay file system here, copying the image")
-            host.run("cp", "-a", f"{root}/.", self.work / "root")
 
     def _boot(self):
         # Hybrid or v1 layouts hide what systemd needs; sid refuses to boot on them.
         env = os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
         argv = ["setpriv", "--pdeathsig", "KILL", "systemd-nspawn", "--quiet", "--register=no", "--keep-unit",
-                f"--directory={self.work}/root", "--private-network", "--console=pipe", "--link-journal=no",
+                f"--directory={self.tree.root}", "--private-network", "--console=pipe", "--link-journal=no",
                 "--resolv-conf=off", "--timezone=off", "--hostname=test-machine"]
         for outside, inside, writable in self.shared:
             argv.append(f"--{'bind' if writable else 'bind-ro'}={outside}:{inside}")
@@ -101,10 +88,10 @@ class Container:
         """Installs a package from a directory shared with the machine; no network is needed."""
         return self.run("apt-get", "install", "-y", "--no-install-recommends", "--no-download", deb, **kwargs)
 
-    def __exit__(self, *_):
+    def _end(self):
         if self.process:
             # The tmpfs goes away, so there is nothing to shut down in order.
             host.kill(self.process, grace=0.2)
-        subprocess.run(["umount", "-l", str(self.work / "root")], stderr=subprocess.DEVNULL)
-        subprocess.run(["umount", "-l", str(self.work)], stderr=subprocess.DEVNULL)
-        shutil.rmtree(self.work, ignore_errors=True)
+
+    def __exit__(self, *_):
+        self._stack.close()

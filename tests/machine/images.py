@@ -22,10 +22,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 RUN = """systemd systemd-sysv dbus dbus-user-session libpam-systemd libnss-systemd python3 python3-numpy
     python3-pandas python3-matplotlib python3-pil python3-yaml python3-jinja2 python3-packaging iproute2 procps
     util-linux curl strace ca-certificates adduser kmod libcap2-bin fontconfig""".split()
-BUILD = """build-essential debhelper dh-python meson ninja-build pkgconf libsystemd-dev libcjson-dev
-    libmicrohttpd-dev nettle-dev python3 python3-packaging fakeroot lintian ca-certificates systemd
-    clang""".split()
+BUILD = """build-essential debhelper meson ninja-build pkgconf libsystemd-dev libcjson-dev libmicrohttpd-dev
+    nettle-dev python3 python3-packaging fakeroot lintian ca-certificates systemd""".split()
 BUILD_NEWER = ["systemd-dev"]   # before trixie its files are in the systemd package
+# The oldest release is also where the unit, protocol and lint tiers run, with both compilers.
+BUILD_OLDEST = """clang clang-format clang-tidy shellcheck codespell mandoc git dbus procps iproute2
+    python3-numpy python3-matplotlib""".split()
 KERNEL = ["user-mode-linux"]
 
 # Libraries that our package links: their names differ between releases, so ask the -dev packages.
@@ -85,7 +87,7 @@ def packages(kind, suite):
     if kind == "kernel":
         return KERNEL
     if kind == "build":
-        return BUILD + ([] if suite == "bookworm" else BUILD_NEWER)
+        return BUILD + (BUILD_OLDEST if suite == "bookworm" else BUILD_NEWER)
     return RUN
 
 

@@ -7,17 +7,25 @@ runs boot.sh from there by test-machine.service, and turns itself off."""
 
 import os
 import pathlib
-import shutil
 import subprocess
 import tempfile
-import time
 
 import host
 import images
+import overlay
 
 MEMORY = "1536M"
 # The seccomp mode needs kernel 6.16 or newer and is three times as fast as what 6.1 can do.
 KERNELS = (("sid", ["seccomp=on"]), ("bookworm", []))
+# Runs first inside: the kernel's modules lie beside it, outside of the disk, and only the network needs one.
+MODULES = """
+mkdir -p /lib/modules
+mount -t hostfs none /lib/modules -o hostfs=/usr/lib/uml/modules 2>/dev/null ||
+    mount -t hostfs none /lib/modules -o /usr/lib/uml/modules
+[ -e "/lib/modules/$(uname -r)/modules.dep" ] || depmod
+modprobe dummy
+ip link show dummy0 >/dev/null 2>&1 || systemctl restart test-network.service
+"""
 SLOWNESS = 4                    # how much longer than a container a test may take
 
 
@@ -31,72 +39,61 @@ def kernel():
     raise host.Failed("no user-mode Linux could be had")
 
 
-def run_boot_script(suite, script, shared, seconds, log, cpus=1):
+def run_boot_script(suite, script, shared, seconds, log):
     """Boots, runs `script` (text of a shell script) inside with `shared` at /mnt/host, and waits for the power-off.
 
     What the script leaves in /mnt/host is in `shared` afterwards. Raises Failed when the time is up."""
     shared = pathlib.Path(shared)
-    (shared / "boot.sh").write_text(script)
+    (shared / "boot.sh").write_text(MODULES + script)
     root, options = kernel()
     disk = images.disk(suite)
-    work = pathlib.Path(tempfile.mkdtemp(prefix="mcp-exec-vm."))
-    chroot = work / "root"
     process = None
-    try:
-        # Memory and copy-on-write file of the vm live in a tmpfs, executable as the kernel's memory must be.
-        host.run("mount", "-t", "tmpfs", "-o", "mode=0755,size=6G", "test-machine", work)
-        for name in ("upper", "work", "root"):
-            (work / name).mkdir()
-        _overlay(root, work)
-        for name, source in (("exchange", shared), ("disk", disk.parent), ("proc", "/proc"), ("dev", "/dev"),
-                             ("sys", "/sys")):
-            (chroot / name).mkdir(exist_ok=True)
-            host.run("mount", "--bind", source, chroot / name)
-        (chroot / "tmp").mkdir(exist_ok=True)
-        (chroot / "root").mkdir(exist_ok=True)
-        binary = next(p for p in ("usr/bin/linux.uml", "usr/bin/linux") if (chroot / p).exists())
-        argv = ["setpriv", "--pdeathsig", "KILL", "chroot", str(chroot), f"/{binary}",
-                f"ubd0=/tmp/changes,/disk/{disk.name}", "root=/dev/ubda", "rw", f"mem={MEMORY}", "con0=fd:0,fd:1",
-                "con=null", "ssl=null", f"umid={work.name}", "mcp-exec-test", "systemd.show_status=0",
-                "systemd.log_level=notice", *options]
-        with open(log, "ab") as out:
-            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                                       env={"PATH": "/usr/bin:/bin", "HOME": "/root", "TMPDIR": "/tmp"},
-                                       start_new_session=True)
+    # The vm's memory and copy-on-write file live in the overlay's tmpfs, below /tmp of the small root.
+    with overlay.Overlay(root) as tree:
         try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise host.Failed(f"the vm was ended after {seconds} s (log: {log})") from None
-    finally:
-        if process and process.poll() is None:
-            host.kill(process)
-        _leave(work)
+            for name, source in (("exchange", shared), ("disk", disk.parent), ("proc", "/proc"), ("dev", "/dev"),
+                                 ("sys", "/sys"), ("tmp", _folder(tree.work / "tmp"))):
+                tree.bind(source, name)
+            # Only extracted, never configured: the links of a merged /usr come with a package's script.
+            for name in ("bin", "lib", "lib64"):
+                if not os.path.lexists(tree.root / name):
+                    (tree.root / name).symlink_to(f"usr/{name}")
+            binary = next(p for p in ("usr/bin/linux.uml", "usr/bin/linux") if (tree.root / p).exists())
+            argv = ["setpriv", "--pdeathsig", "KILL", "chroot", str(tree.root), f"/{binary}",
+                    f"ubd0=/tmp/changes,/disk/{disk.name}", "root=/dev/ubda", "rw", f"mem={MEMORY}",
+                    "con0=null,fd:1", "con=null", "ssl=null", f"umid={tree.work.name}", "mcp-exec-test",
+                    "systemd.show_status=0", *options]
+            with open(log, "ab") as out:
+                env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "TMPDIR": "/tmp"}
+                process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                           env=env, start_new_session=True)
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                raise host.Failed(f"the vm was ended after {seconds} s (log: {log})") from None
+        finally:
+            if process and process.poll() is None:
+                host.kill(process)
 
 
-def _overlay(root, work):
-    options = f"lowerdir={root},upperdir={work}/upper,workdir={work}/work"
-    done = subprocess.run(["mount", "-t", "overlay", "-o", options, "test-machine", str(work / "root")],
-                          capture_output=True)
-    if done.returncode != 0:
-        host.run("cp", "-a", f"{root}/.", work / "root")
+def _folder(path):
+    path.mkdir()
+    return path
 
 
-def _leave(work):
-    for name in ("exchange", "disk", "proc", "dev", "sys"):
-        subprocess.run(["umount", "-l", str(work / "root" / name)], stderr=subprocess.DEVNULL)
-    subprocess.run(["umount", "-l", str(work / "root")], stderr=subprocess.DEVNULL)
-    subprocess.run(["umount", "-l", str(work)], stderr=subprocess.DEVNULL)
-    shutil.rmtree(work, ignore_errors=True)
+def run_command(suite, command, shared=None, prepare=False, seconds=900, log=os.devnull):
+    """Runs a shell command in a fresh vm and returns (exit status, output).
 
-
-def run_command(suite, command, seconds=300, log=os.devnull):
-    """Runs a shell command in a fresh vm and returns (exit status, output)."""
-    with tempfile.TemporaryDirectory(prefix="mcp-exec-vm-shared.") as shared:
-        (pathlib.Path(shared) / "command.sh").write_text(command)
-        script = "sh /mnt/host/command.sh >/mnt/host/output 2>&1; echo $? >/mnt/host/status; sync\n"
-        started = time.monotonic()
-        run_boot_script(suite, script, shared, seconds, log)
-        status = pathlib.Path(shared) / "status"
-        if not status.exists():
-            raise host.Failed(f"the vm ended after {time.monotonic() - started:.0f} s without a result (log: {log})")
-        return int(status.read_text()), (pathlib.Path(shared) / "output").read_text(errors="replace")
+    shared: a directory to show at /mnt/host; prepare: install the package in it and start the sockets first."""
+    with tempfile.TemporaryDirectory(prefix="mcp-exec-vm-shared.") as own:
+        folder = pathlib.Path(shared or own)
+        (folder / "command.sh").write_text(command + "\n")
+        script = "exec >/mnt/host/output 2>&1\n"
+        if prepare:
+            script += "sh /mnt/host/tests/prepare.sh /mnt/host/mcp-exec.deb || exit\n"
+        script += "sh /mnt/host/command.sh; echo $? >/mnt/host/status; sync\n"
+        run_boot_script(suite, script, folder, seconds, log)
+        output = (folder / "output").read_text(errors="replace") if (folder / "output").exists() else ""
+        if not (folder / "status").exists():
+            raise host.Failed(f"the vm ended without a result (log: {log})\n{output}")
+        return int((folder / "status").read_text()), output

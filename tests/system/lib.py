@@ -220,6 +220,11 @@ def journal(after=None, **fields):
     return [json.loads(line) for line in sh(argv).stdout.splitlines() if line.startswith("{")]
 
 
+def record_of(run_id, after=None, seconds=10):
+    """The daemon's record of one finished run."""
+    return wait_until(lambda: journal(after=after, MCP_EXEC_RUN_ID=run_id), seconds, f"the record of run {run_id}")[-1]
+
+
 # ---- clients -----------------------------------------------------------------------------------------------------
 
 class RpcError(Exception):

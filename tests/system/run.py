@@ -3,7 +3,7 @@
 
 Writes RESULTS/results.jsonl, one object a line: test, verdict (pass, fail, skip, unmet), seconds, message. A test is
 `unmet` when this machine lacks what it needs; the host then runs it elsewhere. Usage inside a machine:
-    python3 run.py --results DIR [--where container|vm] [--factor N] [--quick] [--also-only] [--names FILE] [NAME...]
+    python3 run.py --results DIR [--where container|vm] [--factor N] [--quick] [--also-vm] [--names FILE] [NAME...]
 A NAME matches a test when it is a part of FILE.FUNCTION."""
 
 import argparse
@@ -27,10 +27,10 @@ DEFAULT_TIMEOUT = 60
 SKIPPED = 77
 
 
-def discover():
+def discover(scripts):
     """Every test as (name, function), files in alphabetical order and tests in the order written."""
     found = []
-    for file in sorted(HERE.glob("test_*.py")):
+    for file in sorted(HERE.glob(scripts)):
         try:
             module = importlib.import_module(file.stem)
         except Exception:
@@ -118,6 +118,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="leaves out the tests marked slow")
     parser.add_argument("--names", type=pathlib.Path, help="a file with the exact names of the tests to run")
     parser.add_argument("--also-vm", action="store_true", help="with --names: those marked also_vm too")
+    parser.add_argument("--scripts", default="test_*.py", help="which files hold the tests")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("name", nargs="*")
     arguments = parser.parse_args()
@@ -125,7 +126,7 @@ def main():
         return run_one(arguments.one)
     names = set(arguments.names.read_text().split()) if arguments.names else None
     tests = []
-    for name, function in discover():
+    for name, function in discover(arguments.scripts):
         if wanted(name, arguments, names) or (arguments.also_vm and getattr(function, "also_vm", False)):
             tests.append((name, function))
     if arguments.list:

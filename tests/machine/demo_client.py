@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""One MCP conversation with the system service, printed. Runs inside a test machine; standard library only."""
+
+import json
+import socket
+import subprocess
+import sys
+
+SOCKET = "/run/mcp-exec/mcp-exec.sock"
+PROGRAM = """\
+import os, platform, socket
+print("Hello from Python", platform.python_version(), "as uid", os.getuid())
+print("network interfaces:", [name for _, name in socket.if_nameindex()])
+print("the sum of the first hundred squares is", sum(n * n for n in range(101)))
+"""
+
+
+def main():
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(120)
+        connection.connect(SOCKET)
+        lines = connection.makefile("rb")
+
+        def send(message):
+            connection.sendall(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+        def answer(ident):
+            for line in lines:
+                message = json.loads(line)
+                if message.get("id") == ident and "method" not in message:
+                    return message
+            raise SystemExit("the server closed the connection without an answer")
+
+        send({"id": 1, "method": "initialize",
+              "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+                         "clientInfo": {"name": "demo", "version": "1"}}})
+        server = answer(1)["result"]["serverInfo"]
+        send({"method": "notifications/initialized"})
+        send({"id": 2, "method": "tools/call", "params": {"name": "exec", "arguments": {"code": PROGRAM}}})
+        reply = answer(2)
+
+    manager = subprocess.run(["systemctl", "--version"], capture_output=True, text=True).stdout.splitlines()[0]
+    print(f"\n{manager}, mcp-exec.socket {systemctl('is-active', 'mcp-exec.socket')}, "
+          f"{server['name']} {server['version']} answers.\n")
+    print("The program:\n" + "".join(f"    {line}\n" for line in PROGRAM.splitlines()))
+    print("The MCP answer:\n" + json.dumps(reply, indent=2, ensure_ascii=False))
+    result = reply.get("result", {})
+    ran = not result.get("isError") and result.get("structuredContent", {}).get("status") == "ok"
+    return 0 if ran else 1
+
+
+def systemctl(*arguments):
+    return subprocess.run(["systemctl", *arguments], capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

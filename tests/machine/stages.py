@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""The stages of a test run. Each returns a list of results and never raises for a test that fails."""
+
+import concurrent.futures
+import os
+import shlex
+import shutil
+import subprocess
+import time
+import xml.etree.ElementTree
+
+import container
+import host
+import images
+import overlay
+import package
+import results
+import vm
+
+MACHINE_SECONDS = 45 * 60       # one machine with all of its tests; each test has its own deadline
+COMPILER_OPTIONS = {
+    "gcc": [],
+    # The second compiler looks for other faults: memory errors and undefined behaviour.
+    "clang": ["-Db_sanitize=address,undefined", "-Db_lundef=false"],
+}
+
+
+# ---- host tiers --------------------------------------------------------------------------------------------------
+
+def _build_folder(compiler):
+    key = host.digest(host.TREE, images.recipe_key("build", "bookworm"), compiler)
+    path = host.CACHE / "meson" / f"{compiler}-{key}"
+    path.mkdir(parents=True, exist_ok=True)
+    os.chown(path, 1000, 1000)
+    return path
+
+
+def compiled(compiler, suites, where, names=()):
+    """Builds with warnings as errors and runs the meson tests of the suites, in the oldest release's build image."""
+    log = where / f"meson-{compiler}.log"
+    root = images.image("build", "bookworm")
+    build = _build_folder(compiler)
+    started = time.monotonic()
+    with host.Lock(f"meson-{build.name}"), overlay.Overlay(root) as tree:
+        source = tree.root / "src" / "mcp-exec"
+        package.copy_sources(source)
+        host.run("chroot", tree.root, "chown", "-R", "builder:", "/src")
+
+        def inside(*argv, **kwargs):
+            return package.inside(tree, argv, log, folder="/src/mcp-exec", binds=[(build, "/build")],
+                                  setenv=(f"CC={compiler}",), **kwargs)
+        name = f"build.{compiler}"
+        try:
+            if not (build / "build.ninja").exists():
+                inside("meson", "setup", "--werror", *COMPILER_OPTIONS[compiler], "/build", "/src/mcp-exec")
+            inside("ninja", "-C", "/build", "-j2")
+        except host.Failed as error:
+            return [results.Result(compiler, name, "fail", time.monotonic() - started, str(error))]
+        found = [results.Result(compiler, name, "pass", time.monotonic() - started)]
+        report = build / "meson-logs" / "testlog.junit.xml"
+        report.unlink(missing_ok=True)
+        chosen = [option for suite in suites for option in ("--suite", suite)]
+        done = inside("meson", "test", "-C", "/build", "--no-rebuild", "--print-errorlogs", *chosen, *names,
+                      check=False)
+        if report.exists():
+            cases = _junit(report, compiler)
+            shutil.copy(report, where / f"meson-{compiler}.xml")
+        else:
+            cases = []
+        if done.returncode != 0 and not any(c.verdict == "fail" for c in cases):
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:])
+            cases.append(results.Result(compiler, "meson-test", "fail", 0, tail))
+        return found + cases
+
+
+def _junit(path, place):
+    found = []
+    for suite in xml.etree.ElementTree.parse(path).getroot().iter("testsuite"):
+        output = (suite.findtext("system-out") or "") + (suite.findtext("system-err") or "")
+        for case in suite.iter("testcase"):
+            verdict, message = "pass", ""
+            for tag in ("failure", "error"):
+                if case.find(tag) is not None:
+                    verdict = "fail"
+                    own = (case.find(tag).get("message") or "") + (case.find(tag).text or "")
+                    message = own + (case.findtext("system-out") or "") + (case.findtext("system-err") or "") or output
+            if case.find("skipped") is not None:
+                verdict = "skip"
+                message = case.find("skipped").get("message") or (case.find("skipped").text or "") or output[-300:] \
+                    or "skipped by the test itself"
+            # The whole test where it has no cases of its own, else test and case.
+            name = f"{suite.get('name')}.{case.get('name')}"
+            found.append(results.Result(place, name, verdict, float(case.get("time") or 0), message[-4000:]))
+    return found
+
+
+# ---- packages ----------------------------------------------------------------------------------------------------
+
+def packaged(suite, checked=True):
+    """Builds the package and runs lintian."""
+    found = []
+    started = time.monotonic()
+    try:
+        package.build(suite, checked)
+    except host.Failed as error:
+        return [results.Result(suite, "package.build", "fail", time.monotonic() - started, str(error))]
+    found.append(results.Result(suite, "package.build", "pass", time.monotonic() - started))
+    started = time.monotonic()
+    try:
+        package.lint(suite)
+        found.append(results.Result(suite, "package.lintian", "pass", time.monotonic() - started))
+    except host.Failed as error:
+        found.append(results.Result(suite, "package.lintian", "fail", time.monotonic() - started, str(error)))
+    return found
+
+
+# ---- machines ----------------------------------------------------------------------------------------------------
+
+def exchange(suite, machine, where):
+    """The directory a machine shares with the host: tests and package in it, verdicts come back in results/."""
+    path = where / f"{machine}-{suite}"
+    path.mkdir(parents=True)
+    path.chmod(0o755)
+    shutil.copytree(host.TREE / "tests" / "system", path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    deb = package.deb(suite)
+    shutil.copy(deb, path / "mcp-exec.deb")
+    (path / "results").mkdir()
+    return path
+
+
+def _machine_failed(suite, machine, error):
+    return [results.Result(suite, f"{machine}.machine", "fail", 0, str(error))]
+
+
+def in_container(suite, where, names=(), quick=False, scripts="test_*.py"):
+    """Runs the system tests in a container of a release."""
+    machine = "container" if scripts == "test_*.py" else "package"
+    try:
+        shared = exchange(suite, machine, where)
+        log = shared / "console.log"
+        with container.Container(suite, shared=[(shared, "/mnt/host", True)], log=shared / "boot.log") as guest, \
+                open(log, "wb") as out:
+            if scripts == "test_*.py":
+                done = guest.run("sh", "/mnt/host/tests/prepare.sh", "/mnt/host/mcp-exec.deb", check=False,
+                                 stdout=out, stderr=out)
+                if done.returncode != 0:
+                    raise host.Failed(f"the package could not be installed and started:\n{log.read_text()[-4000:]}")
+            argv = ["python3", "/mnt/host/tests/run.py", "--results", "/mnt/host/results", "--where", "container",
+                    "--scripts", scripts, *(["--quick"] if quick else []), *names]
+            guest.run(*argv, check=False, stdout=out, stderr=out, timeout=MACHINE_SECONDS)
+    except (host.Failed, OSError, subprocess.SubprocessError) as error:
+        return _machine_failed(suite, machine, error)
+    return results.read(suite, machine, shared / "results" / "results.jsonl")
+
+
+def in_vm(suite, where, names=None, exact=None, quick=False):
+    """Runs system tests in the vm: those matching names, or exactly the ones listed and all marked also_vm."""
+    try:
+        shared = exchange(suite, "vm", where)
+        argv = ["python3", "/mnt/host/tests/run.py", "--results", "/mnt/host/results", "--where", "vm",
+                "--factor", str(vm.SLOWNESS), *(["--quick"] if quick else [])]
+        if exact is not None:
+            (shared / "names").write_text("\n".join(exact) + "\n")
+            argv += ["--names", "/mnt/host/names", "--also-vm"]
+        script = ("exec >/mnt/host/console.log 2>&1\n"
+                  "sh /mnt/host/tests/prepare.sh /mnt/host/mcp-exec.deb && "
+                  + shlex.join(argv + list(names or ())) + "\nsync\n")
+        vm.run_boot_script(suite, script, shared, MACHINE_SECONDS, shared / "boot.log")
+    except (host.Failed, OSError) as error:
+        return _machine_failed(suite, "vm", error)
+    return results.read(suite, "vm", shared / "results" / "results.jsonl")
+
+
+def release(suite, where, checked=True, with_vm=True):
+    """Everything for one release: package, lintian, its life cycle, system tests in container and vm."""
+    found = packaged(suite, checked)
+    if found[0].verdict == "fail":
+        return found
+    found += in_container(suite, where, scripts="package_*.py")
+    system = in_container(suite, where)
+    if with_vm:
+        system += in_vm(suite, where, exact=results.unmet(system))
+    return found + system
+
+
+def everything(where):
+    """All stages, two at a time."""
+    def watched(name, function, *arguments):
+        started = time.monotonic()
+        found = function(*arguments)
+        failed = sum(r.verdict == "fail" for r in found)
+        host.say(f"{name}: {len(found)} results, {failed} failed, {time.monotonic() - started:.0f} s")
+        return found
+
+    jobs = [("gcc: build and tests", compiled, "gcc", ("unit", "protocol", "lint"), where),
+            ("trixie", release, "trixie", where),
+            ("bookworm", release, "bookworm", where),
+            ("sid", release, "sid", where),
+            ("clang with sanitizers: build and unit tests", compiled, "clang", ("unit",), where)]
+    found = []
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(watched, *job) for job in jobs]:
+            try:
+                found += future.result()
+            except host.Failed as error:
+                found.append(results.Result("host", "stage", "fail", 0, str(error)))
+    return results.united(found)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Each way a run can end is told apart from the others, by what systemd knows and never by a guess."""
+
+import signal
+
+from lib import Client, also_vm, journal_cursor, needs, record_of, run_units, timeout, wait_until
+
+
+def _kill_self(name):
+    return f"import os, signal; signal.signal(signal.{name}, signal.SIG_DFL) if '{name}' != 'SIGKILL' else 0; " \
+           f"os.kill(os.getpid(), signal.{name})"
+
+
+@also_vm
+def test_signals_are_signals():
+    with Client() as c:
+        for name in ("SIGSEGV", "SIGKILL", "SIGABRT", "SIGTERM", "SIGHUP", "SIGINT", "SIGPIPE"):
+            number = getattr(signal, name)
+            r = c.exec(_kill_self(name))
+            assert (r["status"], r["signal"], r["exit_code"]) == ("signal", name, 128 + number), (name, r)
+            assert name in r["message"], r["message"]
+
+
+def test_a_real_segmentation_fault():
+    with Client() as c:
+        r = c.exec("import ctypes; ctypes.string_at(0)")
+        assert (r["status"], r["signal"], r["exit_code"]) == ("signal", "SIGSEGV", 139), r
+
+
+def test_exit_226_of_the_program_is_an_ordinary_error():
+    with Client() as c:
+        for number in (226, 203, 217, 101, 255):
+            r = c.exec(f"import sys; sys.exit({number})")
+            assert (r["status"], r["exit_code"]) == ("error", number), r
+
+
+@needs("memory")
+def test_oom_says_memory_and_the_limit():
+    with Client() as c:
+        r = c.exec("x = []\nwhile True: x.append(bytearray(1 << 20))", timeout_s=60)
+        assert (r["status"], r["exit_code"]) == ("oom", 137), r
+        assert "memory" in r["message"].lower() and "512" in r["message"], r["message"]
+
+
+@needs("memory")
+def test_oom_of_a_child_ends_the_run_as_oom():
+    with Client() as c:
+        code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'x = []\\nwhile 1: x.append(bytearray(1<<20))'])"
+        r = c.exec(code + "\nprint('survived')", timeout_s=60)
+        assert r["status"] == "oom" and "survived" not in r["stdout"], r
+
+
+@needs("memory", "systemd>=255")
+def test_memory_peak_and_cpu_are_told():
+    with Client() as c:
+        r = c.exec("x = bytearray(100 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\ny = sum(range(3000000))")
+        assert 100 << 20 <= r["usage"]["memory_peak_bytes"] <= 512 << 20, r["usage"]
+        assert r["usage"]["cpu_ms"] > 0, r["usage"]
+
+
+@needs("pids")
+@timeout(120)
+def test_fork_bomb_is_held_and_the_daemon_stays_responsive():
+    bomb = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"
+    with Client() as c:
+        run = c.start("exec", {"code": bomb, "timeout_s": 5})
+        for _ in range(5):
+            assert c.request("ping").result(10) == {}
+        r = run.result(60)["structuredContent"]
+        assert r["status"] == "timeout", r
+        wait_until(lambda: not [u for u in run_units() if _is_busy(u)], 20)
+
+
+def _is_busy(unit):
+    from lib import show
+    # A warm unit holds one process; what is left of a bomb would hold many.
+    return int(show(unit, "TasksCurrent").get("TasksCurrent", "0").replace("[not set]", "0") or 0) > 4
+
+
+@needs("pids")
+def test_task_limit_is_named_in_a_hint():
+    code = "import threading, time\nfor i in range(1000): threading.Thread(target=time.sleep, args=(5,), daemon=True).start()"
+    with Client() as c:
+        r = c.exec(code)
+        assert r["status"] == "error" and any("128" in h for h in r["hints"]), r
+
+
+@needs("cpu")
+def test_cpu_quota_holds():
+    code = ("import os, time\nfor _ in range(3): os.fork()\nt = time.monotonic()\n"
+            "while time.monotonic() - t < 3: pass")
+    with Client() as c:
+        r = c.exec(code, timeout_s=60)
+        assert r["usage"]["cpu_ms"] < r["duration_ms"] * 1.5 + 500, r
+
+
+def test_missing_network_is_said_in_the_message():
+    codes = ("import socket; socket.create_connection(('192.0.2.1', 80))",
+             "import urllib.request; urllib.request.urlopen('http://192.0.2.1/')")
+    with Client() as c:
+        for code in codes:
+            r = c.exec(code)
+            assert r["status"] == "error" and "network" in r["message"], (code, r)
+
+
+def test_missing_module_is_said_in_the_message():
+    with Client() as c:
+        r = c.exec("import no_such_module_here")
+        assert "no_such_module_here" in r["message"] and "installed" in r["message"], r["message"]
+
+
+def test_full_workspace_is_named_in_a_hint():
+    with Client() as c:
+        r = c.exec("open('big', 'wb').write(b'x' * (80 << 20))")
+        assert r["status"] == "error" and any("64" in h for h in r["hints"]), r
+
+
+def test_impossible_things_get_a_hint():
+    cases = ("import multiprocessing; multiprocessing.Manager()", "import pty; pty.openpty()",
+             "import multiprocessing as m\nm.set_start_method('forkserver')\nm.Process(target=print).start()")
+    with Client() as c:
+        for code in cases:
+            r = c.exec(code)
+            assert r["status"] == "error" and r["hints"], (code, r)
+
+
+def test_exit_of_the_main_program_ends_its_children():
+    with Client() as c:
+        r = c.exec("import subprocess; subprocess.Popen(['sleep', '30']); print('done')")
+        assert r["status"] == "ok" and r["stdout"] == "done\n" and r["duration_ms"] < 5000, r
+
+
+def test_background_child_does_not_delay_the_answer():
+    with Client() as c:
+        reply = c.start("exec", {"code": "import subprocess; subprocess.Popen(['sleep', '20'])", "timeout_s": 10})
+        assert reply.result(15)["structuredContent"]["status"] == "ok"
+        assert reply.seconds < 8, reply.seconds
+
+
+@also_vm
+def test_setsid_and_double_fork_children_die_at_the_deadline():
+    code = ("import os, signal, time\n"
+            "if os.fork() == 0:\n"
+            "  os.setsid()\n"
+            "  if os.fork() == 0:\n"
+            "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+            "    while True: time.sleep(1)\n"
+            "  os._exit(0)\n"
+            "print('forked'); time.sleep(60)")
+    with Client() as c:
+        cursor = journal_cursor()
+        reply = c.start("exec", {"code": code, "timeout_s": 2})
+        r = reply.result(30)["structuredContent"]
+        assert r["status"] == "timeout" and r["stdout"] == "forked\n", r
+        assert 2000 <= r["duration_ms"] <= 2500, r["duration_ms"]
+        unit = record_of(r["run_id"], cursor)["MCP_EXEC_UNIT"]
+        wait_until(lambda: unit not in run_units(), 5, f"{unit} is gone")
+
+
+def test_deadline_holds_within_half_a_second():
+    with Client() as c:
+        c.exec("pass")
+        for code in ("while True: pass", "import time; time.sleep(60)", "import subprocess; subprocess.run(['sleep', '60'])",
+                     "import signal, time\nfor s in range(1, 30):\n  try: signal.signal(s, signal.SIG_IGN)\n"
+                     "  except (OSError, ValueError): pass\nwhile True: time.sleep(1)"):
+            r = c.exec(code, timeout_s=1)
+            assert r["status"] == "timeout" and 1000 <= r["duration_ms"] <= 1500, (code, r)
+
+
+def test_the_message_of_a_timeout_names_the_limit():
+    with Client() as c:
+        r = c.exec("import time; time.sleep(9)", timeout_s=1)
+        assert "1 s" in r["message"] or "1 second" in r["message"], r["message"]
+
+
+def test_ten_sleeps_overlap_where_slots_allow():
+    from lib import configured
+    with configured("[Exec]\nMaxParallel=10\nPoolSize=0\n"), Client() as c:
+        cursor = journal_cursor()
+        runs = [c.start("exec", {"code": "import time; time.sleep(2)", "timeout_s": 30}) for _ in range(10)]
+        ids = {r.result(60)["structuredContent"]["run_id"] for r in runs}
+        assert len(ids) == 10
+        records = [record_of(i, cursor) for i in ids]
+        spans = [(int(j["_SOURCE_REALTIME_TIMESTAMP"]) - int(j["MCP_EXEC_DURATION_USEC"]),
+                  int(j["_SOURCE_REALTIME_TIMESTAMP"])) for j in records]
+        together = max(sum(1 for s, e in spans if s <= t < e) for t, _ in spans)
+        assert together >= 5, (together, spans)

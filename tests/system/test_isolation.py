@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""What a run can reach: nothing of the host, nothing of another run, nothing of ours."""
+
+import os
+import pathlib
+
+from lib import Client, also_vm, configured, main_pid, run_units, sh, timeout, vm_only, wait_until
+
+
+def _lines(client, code, **arguments):
+    r = client.exec(code, **arguments)
+    assert r["exit_code"] == 0, r["stderr"]
+    return r["stdout"].splitlines()
+
+
+@also_vm
+def test_only_the_loopback_interface_exists():
+    assert len(os.listdir("/sys/class/net")) > 1, "the machine itself must have more than lo for this test to say anything"
+    with Client() as c:
+        assert _lines(c, "for l in open('/proc/net/dev'):\n  if ':' in l: print(l.split(':')[0].strip())") == ["lo"]
+
+
+def test_no_socket_of_any_family_can_be_made():
+    code = ("import socket\nfor f in ('AF_INET', 'AF_INET6', 'AF_UNIX', 'AF_NETLINK', 'AF_PACKET', 'AF_VSOCK', 'AF_ALG'):\n"
+            "  try: socket.socket(getattr(socket, f), socket.SOCK_RAW if f == 'AF_PACKET' else socket.SOCK_STREAM); print(f, 'made')\n"
+            "  except OSError as e: pass\nprint('end')")
+    with Client() as c:
+        assert _lines(c, code) == ["end"]
+
+
+def test_no_unix_socket_of_the_host_is_visible():
+    code = ("import os, stat\nfor d, ds, fs in os.walk('/'):\n"
+            "  if d.startswith('/proc') or d.startswith('/usr'): ds[:] = []; continue\n"
+            "  for f in fs:\n    try:\n      if stat.S_ISSOCK(os.lstat(os.path.join(d, f)).st_mode): print(d, f)\n    except OSError: pass\nprint('end')")
+    with Client() as c:
+        assert _lines(c, code) == ["end"]
+
+
+def test_files_of_the_host_are_not_there():
+    secret = pathlib.Path("/home/alice/secret.txt")
+    secret.write_text("secret")
+    secret.chmod(0o644)
+    code = ("import os\nfor p in ('/etc/shadow', '/etc/machine-id', '/home/alice/secret.txt', '/root', '/home', '/var/log',"
+            " '/etc/mcp-exec', '/run/systemd', '/run/dbus', '/run/mcp-exec', '/sys/kernel', '/boot', '/var/lib'):\n"
+            "  try: os.listdir(p) if not p.endswith(('shadow', 'id', 'txt')) else open(p).read()\n"
+            "  except OSError: continue\n"
+            "  if os.path.isdir(p) and not os.listdir(p): continue\n"
+            "  print(p)\nprint('end')")
+    with Client() as c:
+        assert _lines(c, code) == ["end"]
+
+
+def test_the_token_of_the_daemon_is_not_in_the_environment():
+    with Client() as c:
+        names = _lines(c, "import os\nprint(*sorted(os.environ), sep='\\n')")
+        allowed = {"HOME", "USER", "LOGNAME", "TMPDIR", "PATH", "LANG", "SHELL", "XDG_CACHE_HOME", "MPLBACKEND",
+                   "MPLCONFIGDIR", "LC_CTYPE", "PWD"}
+        extra = {n for n in names if n not in allowed and not n.endswith("_THREADS")}
+        assert not extra, extra
+        same = _lines(c, "print(*[e.split(b'=')[0].decode() for e in open('/proc/self/environ', 'rb').read().split(b'\\0') if e], sep='\\n')")
+        hidden = {n for n in same if n not in allowed and not n.endswith("_THREADS")}
+        # What PID 1 itself sets cannot be kept from /proc/self/environ on every version; none of it is ours.
+        assert not {n for n in hidden if "TOKEN" in n or "MCP" in n or "CREDENTIALS" in n}, hidden
+
+
+def test_only_three_descriptors_are_open():
+    with Client() as c:
+        code = "import os\nfor f in sorted(os.listdir('/proc/self/fd'), key=int):\n  try: print(f, os.readlink('/proc/self/fd/' + f).split(':')[0])\n  except OSError: pass"
+        got = [line for line in _lines(c, code, stdin="x")]
+        assert [g.split()[0] for g in got] == ["0", "1", "2"] and all(g.split()[1] == "pipe" for g in got), got
+
+
+def test_processes_of_others_are_invisible_and_unreachable():
+    pid, launcher = main_pid(), main_pid("mcp-exec-launcher.service")
+    with Client() as c:
+        pid, launcher = main_pid(), main_pid("mcp-exec-launcher.service")
+        code = (f"import os\nprint(*[p for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()])\n"
+                f"for p in (1, os.getppid() or 1, {pid}, {launcher}):\n  for f in ('environ', 'fd/1', 'mem', 'root'):\n"
+                f"    try: os.stat(f'/proc/{{p}}/{{f}}'); print('reached', p, f)\n    except OSError: pass\n"
+                f"  try: os.kill(p, 0); print('can signal', p)\n  except OSError: pass")
+        assert _lines(c, code) == [""]
+        assert c.request("ping").result(5) == {}
+
+
+def test_no_privilege_and_no_way_to_gain_one():
+    code = ("s = dict(l.split(':\\t') for l in open('/proc/self/status') if ':\\t' in l)\n"
+            "print(s['CapEff'].strip(), s['CapPrm'].strip(), s['CapBnd'].strip(), s['NoNewPrivs'].strip(), s['Seccomp'].strip())\n"
+            "import os; print(os.getuid() != 0 and os.getuid() >= 61184)")
+    with Client() as c:
+        assert _lines(c, code) == ["0" * 16 + " " + "0" * 16 + " " + "0" * 16 + " 1 2", "True"]
+
+
+def test_dangerous_calls_are_refused():
+    code = ("import ctypes, os\nl = ctypes.CDLL(None, use_errno=True)\n"
+            "calls = {'io_uring_setup': (425, 1, 0), 'unshare_user': (272, 0x10000000), 'add_key': (248, 0, 0, 0, 0, 0),\n"
+            "  'keyctl': (250, 0, 0, 0), 'ptrace': (101, 0, 0, 0, 0), 'mount': (165, 0, 0, 0, 0, 0), 'bpf': (321, 0, 0, 0),\n"
+            "  'kexec_load': (246, 0, 0, 0, 0), 'perf_event_open': (298, 0, 0, 0, 0, 0), 'setns': (308, 0, 0), 'userfaultfd': (323, 1)}\n"
+            "for name, args in calls.items():\n  r = l.syscall(*args)\n  e = ctypes.get_errno()\n"
+            "  if r >= 0 or e not in (1, 38): print(name, r, e)\n"
+            "try: os.chmod('/tmp/work', 0o4755)\nexcept OSError: pass\nelse: print('suid', oct(os.stat('/tmp/work').st_mode))\nprint('end')")
+    with Client() as c:
+        assert _lines(c, code) == ["end"]
+
+
+def test_writable_places_are_small_tmpfs_and_nothing_else():
+    code = ("import os, tempfile\nw = []\nfor d in ('/', '/usr', '/etc', '/var', '/var/tmp', '/tmp', '/tmp/work', '/dev', '/dev/shm', '/dev/mqueue', '/run', '/proc', '/zz'):\n"
+            "  try:\n    f = os.path.join(d, 'x'); open(f, 'w').close(); os.unlink(f); w.append(d)\n  except OSError: pass\nprint(*w)\n"
+            "for d in ('/tmp', '/dev/shm'):\n  s = os.statvfs(d); print(d, s.f_blocks * s.f_frsize, s.f_files < 100000)\n"
+            "print(*{l.split()[2] for l in open('/proc/self/mounts') if l.split()[1] in ('/tmp', '/dev/shm')})\n"
+            "print(os.getcwd(), os.path.expanduser('~'), tempfile.gettempdir())")
+    with Client() as c:
+        got = _lines(c, code)
+    assert got[0].split() == ["/var/tmp", "/tmp", "/tmp/work", "/dev/shm"], got
+    assert got[1] == f"/tmp {64 << 20} True" and got[2] == f"/dev/shm {64 << 20} True", got
+    assert got[3] == "tmpfs" and got[4] == "/tmp/work /tmp/home /tmp", got
+
+
+def test_many_small_files_are_bounded():
+    code = "try:\n  for i in range(1000000): open(f'/tmp/{i}', 'w').close()\nexcept OSError as e: print(e.errno, i < 100000)"
+    with Client() as c:
+        assert _lines(c, code) == ["28 True"]
+
+
+def test_host_shared_memory_and_queues_are_not_shared():
+    code = ("import ctypes\nl = ctypes.CDLL(None)\nprint(l.shmget(0x4d435845, 0, 0) < 0)\n"
+            "import os; print(os.listdir('/dev/mqueue') if os.path.isdir('/dev/mqueue') else [], os.listdir('/dev/shm'))")
+    made = sh("ipcmk -M 4096 -p 0666 >/dev/null; touch /dev/shm/host-file; true", check=False)
+    assert made.returncode == 0
+    with Client() as c:
+        got = _lines(c, code)
+    assert got[0] == "True" and got[1] == "[] []", got
+
+
+def test_code_is_nowhere_outside_the_unit():
+    marker = "marker_7f3a9c"
+    code = f"import time\n{marker} = 'in the code'\nprint('{marker}-out'); time.sleep(3)"
+    with Client() as c:
+        run = c.start("exec", {"code": code, "stdin": marker + "-in"})
+        wait_until(lambda: [u for u in run_units()], 10)
+        import time
+        time.sleep(1)
+        for unit in run_units():
+            text = sh(["systemctl", "show", unit]).stdout + sh(["systemctl", "cat", unit], check=False).stdout
+            assert marker not in text, unit
+        assert marker not in sh("for f in /proc/[0-9]*/cmdline /proc/[0-9]*/environ; do tr '\\0' ' ' < $f; done 2>/dev/null | grep -v grep", check=False).stdout
+        assert run.result(20)["structuredContent"]["status"] == "ok"
+    found = sh(f"journalctl -b --all -o export | grep -a -c {marker}", check=False).stdout.strip()
+    assert found == "0", found
+    files = sh(f"grep -rsl {marker} /run /tmp /var/tmp /var/lib/mcp-exec /var/log /etc --exclude-dir=journal --exclude-dir=tests", check=False).stdout
+    assert files == "", files
+
+
+@timeout(90)
+def test_two_runs_at_once_cannot_see_each_other():
+    writer = "import time, os\nopen('/tmp/shared', 'w').write('a'); open('/dev/shm/shared', 'w').write('a')\nprint(os.getuid()); time.sleep(6)"
+    reader = ("import os, time\ntime.sleep(1)\nprint(os.getuid())\nprint(os.path.exists('/tmp/shared'), os.path.exists('/dev/shm/shared'))\n"
+              "print([p for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()])")
+    with configured("[Exec]\nMaxParallel=2\n"), Client() as a, Client() as b:
+        first, second = a.start("exec", {"code": writer}), b.start("exec", {"code": reader})
+        one = second.result(30)["structuredContent"]["stdout"].splitlines()
+        two = first.result(30)["structuredContent"]["stdout"].splitlines()
+    assert one[0] != two[0] and one[1:] == ["False False", "[]"], (one, two)
+
+
+def test_clients_stdin_never_reaches_the_code():
+    with Client() as c:
+        run = c.start("exec", {"code": "import sys; print(repr(sys.stdin.read()))"})
+        c.notify("notifications/anything", {"secret": "bytes"})
+        assert run.result(20)["structuredContent"]["stdout"] == "''\n"
+
+
+@also_vm
+@timeout(120)
+def test_pty_storm_takes_none_of_the_host():
+    before = int(pathlib.Path("/proc/sys/kernel/pty/nr").read_text())
+    code = "import os\nn = 0\nfor i in range(5000):\n  try: os.open('/dev/ptmx', os.O_RDWR); n += 1\n  except OSError: pass\nprint(n)"
+    with Client() as c:
+        assert _lines(c, code) == ["0"]
+    assert int(pathlib.Path("/proc/sys/kernel/pty/nr").read_text()) == before
+
+
+@vm_only
+def test_core_dump_with_a_piped_core_pattern_leaks_nothing():
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern")
+    catcher = pathlib.Path("/var/tmp/catch-core")
+    catcher.write_text("#!/bin/sh\ncat > /var/tmp/core.$1\n")
+    catcher.chmod(0o755)
+    old = pattern.read_text()
+    pattern.write_text("|/var/tmp/catch-core %p")
+    try:
+        with Client() as c:
+            r = c.exec("secret = 'core-secret' * 100000\nimport os; os.abort()")
+            assert (r["status"], r["signal"]) == ("signal", "SIGABRT"), r
+        left = [p for p in pathlib.Path("/var/tmp").glob("core.*") if p.stat().st_size > 0]
+        assert not left, left
+    finally:
+        pattern.write_text(old)
+        catcher.unlink()

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""`mcp-exec stdio` for an ordinary desktop user: no root, six variables, the user's own service manager."""
+
+import os
+import signal
+import time
+
+from lib import (Client, StdioClient, minimal_environment, needs, run_units, sh, timeout, user_systemctl, wait_until)
+
+USER_NEEDS = needs("user-manager-257")
+
+
+def _direct(user="alice", **more):
+    return StdioClient(user=user, arguments=("--no-bridge",), **more)
+
+
+def test_member_of_the_group_is_bridged_to_the_system_service():
+    sh(["gpasswd", "-a", "alice", "mcp-exec"])
+    try:
+        with StdioClient("alice") as c:
+            # No new login happened: the group database of now decides.
+            r = c.exec("import os; print(os.getuid() >= 61184)")
+            assert r["stdout"] == "True\n", (r, c.stderr)
+    finally:
+        sh(["gpasswd", "-d", "alice", "mcp-exec"])
+
+
+def test_removed_member_is_refused_at_once():
+    sh(["gpasswd", "-a", "bob", "mcp-exec"])
+    with Client(user="bob") as c:
+        assert c.exec("print(1)")["stdout"] == "1\n"
+    sh(["gpasswd", "-d", "bob", "mcp-exec"])
+    try:
+        Client(user="bob").close()
+    except Exception as error:
+        assert "connection ended" in str(error) or "not allowed" in str(error) or "JSON-RPC" in str(error), error
+    else:
+        raise AssertionError("bob was let in")
+
+
+def test_stranger_is_told_what_to_do():
+    c = Client(user="bob", handshake=False)
+    c.request("ping")
+    wait_until(lambda: c.received or c.ended.is_set(), 10)
+    error = [m["error"] for m in c.received if "error" in m]
+    assert error and "mcp-exec" in error[0]["message"] and "bob" in error[0]["message"], c.received
+    c.close()
+
+
+@USER_NEEDS
+def test_stdio_without_root_runs_code():
+    with _direct() as c:
+        r = c.exec("import os; print(os.getcwd(), os.path.expanduser('~'))")
+        assert (r["status"], r["stdout"]) == ("ok", "/tmp/work /tmp/home\n"), (r, c.stderr)
+
+
+@USER_NEEDS
+def test_stranger_falls_back_to_its_own_manager():
+    with StdioClient("bob") as c:
+        assert c.exec("print('mine')")["stdout"] == "mine\n", c.stderr
+
+
+@USER_NEEDS
+def test_user_mode_isolates_as_the_system_service_does():
+    secret = "/home/alice/.ssh-like-secret"
+    sh(f"echo secret > {secret}", user="alice")
+    code = (f"import os, socket\nprint(os.path.exists({secret!r}), os.path.exists('/home/alice'), os.path.exists('/run/user'))\n"
+            "print(*[l.split(':')[0].strip() for l in open('/proc/net/dev') if ':' in l])\n"
+            "try: socket.socket(socket.AF_UNIX); print('socket')\nexcept OSError: print('none')\n"
+            "print(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()) <= [1, os.getpid()])\n"
+            "s = dict(l.split(':\\t') for l in open('/proc/self/status') if ':\\t' in l)\nprint(s['CapEff'].strip(), s['NoNewPrivs'].strip(), s['Seccomp'].strip())\n"
+            "for p in ('environ', 'fd', 'mem', 'root'):\n  try: (os.listdir if p in ('fd', 'root') else lambda f: open(f, 'rb').read(1))(f'/proc/1/{p}'); print('reached', p)\n  except OSError: pass")
+    with _direct() as c:
+        r = c.exec(code)
+    assert r["stdout"].splitlines() == ["False False False", "lo", "none", "True", "0" * 16 + " 1 2"], r
+
+
+@USER_NEEDS
+def test_variable_of_the_user_manager_does_not_reach_a_run():
+    user_systemctl("alice", "set-environment", "API_TOKEN=sesame-7781")
+    try:
+        with _direct() as c:
+            r = c.exec("import os, glob\nprint(os.environ.get('API_TOKEN'))\n"
+                       "for f in glob.glob('/proc/[0-9]*/environ'):\n  try: print(b'sesame' in open(f, 'rb').read())\n  except OSError: pass")
+            assert "sesame" not in r["stdout"] and "True" not in r["stdout"] and r["stdout"].startswith("None"), r
+    finally:
+        user_systemctl("alice", "unset-environment", "API_TOKEN")
+
+
+@USER_NEEDS
+def test_endings_in_user_mode():
+    cases = {"import sys; sys.exit(3)": ("error", 3), "import os; os.kill(os.getpid(), 9)": ("signal", 137),
+             "import os, signal; signal.signal(15, signal.SIG_DFL); os.kill(os.getpid(), 15)": ("signal", 143),
+             "import os; os.abort()": ("signal", 134), "import sys; sys.exit(226)": ("error", 226), "pass": ("ok", 0),
+             "import os\nif os.fork() == 0:\n  os.setsid()\n  import time; time.sleep(60)": ("ok", 0)}
+    with _direct() as c:
+        for code, expected in cases.items():
+            r = c.exec(code)
+            assert (r["status"], r["exit_code"]) == expected, (code, r)
+        r = c.exec("import subprocess; subprocess.Popen(['setsid', 'sleep', '60']); import time; time.sleep(60)", timeout_s=1)
+        assert r["status"] == "timeout" and r["duration_ms"] <= 1500, r
+
+
+@USER_NEEDS
+def test_a_program_cannot_forge_its_own_end():
+    # Whatever the program writes to descriptors it can find, the status is the one it had.
+    code = ("import os, struct\nfor f in range(3, 64):\n  try: os.write(f, b'MXSTAT' + bytes(10))\n  except OSError: pass\n"
+            "for p in os.listdir('/proc'):\n  if p.isdigit():\n    for f in range(64):\n"
+            "      try: open(f'/proc/{p}/fd/{f}', 'wb').write(b'MXSTAT' + bytes(10)) if f > 2 else None\n      except OSError: pass\n"
+            "raise SystemExit(9)")
+    with _direct() as c:
+        r = c.exec(code)
+        assert (r["status"], r["exit_code"]) == ("error", 9), r
+
+
+@USER_NEEDS
+def test_end_of_stdin_ends_the_run_and_exits_with_zero():
+    c = _direct()
+    c.start("exec", {"code": "import time; time.sleep(60)"})
+    wait_until(lambda: run_units("alice"), 20)
+    time.sleep(1)
+    began = time.monotonic()
+    assert c.close() == 0, c.stderr
+    assert time.monotonic() - began < 3
+    wait_until(lambda: not run_units("alice"), 10)
+
+
+@USER_NEEDS
+def test_kill_of_stdio_leaves_no_unit_and_no_process():
+    for victim in ("mcp-exec", "launcher"):
+        c = _direct()
+        c.start("exec", {"code": "import time; time.sleep(60)"})
+        wait_until(lambda: run_units("alice"), 20)
+        time.sleep(1)
+        pid = c.process.pid if victim == "mcp-exec" else int(sh("pgrep -u alice -f mcp-exec-launcher").stdout.split()[0])
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not run_units("alice"), 15, f"no unit after the {victim} was killed")
+        c.close()
+        assert not sh("pgrep -u alice -f mcp-exec-launcher", check=False).stdout
+
+
+@USER_NEEDS
+def test_two_desktop_clients_do_not_stop_each_others_runs():
+    with _direct() as first:
+        run = first.start("exec", {"code": "import time; time.sleep(5); print('lived')"})
+        wait_until(lambda: run_units("alice"), 20)
+        time.sleep(1)
+        with _direct() as second:
+            assert second.exec("print(2)")["stdout"] == "2\n"
+        with _direct() as third:
+            assert third.exec("print(3)")["stdout"] == "3\n"
+        assert run.result(30)["structuredContent"]["stdout"] == "lived\n"
+
+
+@USER_NEEDS
+def test_stdout_carries_nothing_but_messages():
+    with _direct() as c:
+        c.exec("print('x'); import sys; print('y', file=sys.stderr)")
+        assert not c.garbage, c.garbage
+
+
+@needs("systemd<257")
+def test_old_user_manager_is_refused_with_the_remedy():
+    with _direct() as c:
+        text = c.refused("exec", {"code": "print(1)"})
+        assert "257" in text and "mcp-exec.socket" in text, text
+
+
+def test_user_without_a_manager_gets_the_remedy():
+    sh("id carol >/dev/null 2>&1 || useradd -m carol")
+    with StdioClient("carol", arguments=("--no-bridge",)) as c:
+        assert c.request("tools/list", {}).result()["tools"]
+        text = c.refused("exec", {"code": "print(1)"})
+        assert "user" in text and ("manager" in text or "log in" in text or "linger" in text), text
+
+
+@timeout(90)
+def test_terminate_exits_with_zero():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        c = StdioClient("alice", arguments=("--no-bridge",))
+        c.process.send_signal(number)
+        assert c.process.wait(5) == 0, (number, c.stderr)
+        c.close()
+
+
+@needs("user-manager-257")
+def test_run_command_of_a_user_gives_output_and_exit_code():
+    env = minimal_environment("alice")
+    done = sh(["mcp-exec", "run", "--no-bridge", "-"], user="alice", env=env, check=False,
+              input="print('hello'); import sys; print('err', file=sys.stderr); sys.exit(5)")
+    assert (done.stdout, done.returncode) == ("hello\n", 5) and "err\n" in done.stderr, done
