@@ -65,23 +65,14 @@ def test_nothing_is_executed_twice():
 
 @timeout(120)
 def test_upgrade_under_a_run_executes_nothing_twice():
-    deb = _package()
     c = Client()
     _started_run(c, "import time; print('begun'); time.sleep(3); print('end')")
     units = set(run_units())
-    sh(["dpkg", "-i", deb], timeout=100)
+    sh(["dpkg", "-i", "/mnt/host/mcp-exec.deb"], timeout=100)
     wait_until(lambda: not set(run_units()) & units, 60, "the units of before are gone")
     c.close()
     with Client() as again:
         assert again.exec("print(1)")["stdout"] == "1\n"
-
-
-def _package():
-    from lib import Skip
-    for place in ("/run/mcp-exec-tests", "/opt", "/var/cache", "/root", "/srv", "/mnt", "/tests"):
-        for found in sorted(pathlib.Path(place).glob("**/mcp-exec_*.deb")) if os.path.isdir(place) else ():
-            return str(found)
-    raise Skip("the package's file is not on this machine")
 
 
 def test_cancel_kills_the_cgroup_and_sends_no_answer():

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""HTTP on /mcp as the administrator switches it on: socket, token, both eras."""
+
+import contextlib
+import json
+import pathlib
+import socket
+import time
+
+from http_client import HttpClient
+from lib import journal, journal_cursor, sh, timeout, wait_until, run_units
+
+TOKEN = "token-of-this-test-1234567890"
+TOKEN_FILE = pathlib.Path("/etc/mcp-exec/auth-token")
+MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+
+
+@contextlib.contextmanager
+def http(token=TOKEN):
+    sh(["systemctl", "stop", "mcp-exec.service"])
+    if token:
+        TOKEN_FILE.write_text(token + "\n")
+        TOKEN_FILE.chmod(0o640)
+    sh(["systemctl", "start", "mcp-exec-http.socket"])
+    try:
+        yield 8080
+    finally:
+        TOKEN_FILE.unlink(missing_ok=True)
+        sh(["systemctl", "stop", "mcp-exec-http.socket", "mcp-exec.service"])
+        sh(["systemctl", "start", "mcp-exec.socket"])
+
+
+def _post(client, message, headers=None, **more):
+    return client.send(body=json.dumps(message).encode(), headers=headers, **more)
+
+
+def _modern(method, params=None, ident=1):
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+    if params and "name" in params:
+        headers["Mcp-Name"] = params["name"]
+    return {"jsonrpc": "2.0", "id": ident, "method": method, "params": {**(params or {}), "_meta": MODERN}}, headers
+
+
+def test_nothing_listens_on_tcp_until_the_administrator_says_so():
+    s = socket.socket()
+    assert s.connect_ex(("127.0.0.1", 8080)) != 0
+
+
+def test_without_a_token_every_request_is_refused_with_the_reason():
+    with http(token=None) as port:
+        r = HttpClient(port, handshake=False).send(body=b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+        assert r.status == 503 and "token" in r.body.decode(), (r.status, r.body)
+
+
+def test_wrong_and_missing_tokens_are_401_and_right_ones_pass():
+    with http() as port:
+        ping = {"jsonrpc": "2.0", "id": 5, "method": "ping"}
+        for token in (None, "wrong", TOKEN + "x", TOKEN[:-1], ""):
+            r = _post(HttpClient(port, token=token, handshake=False), ping)
+            assert r.status == 401 and r.headers["www-authenticate"].startswith("Bearer"), (token, r.status)
+            assert json.loads(r.body)["error"], r.body
+        for header in (None, "X-MCP-AUTH"):
+            r = _post(HttpClient(port, token=TOKEN, token_header=header, handshake=False), ping)
+            assert r.status == 200 and r.messages == [{"jsonrpc": "2.0", "id": 5, "result": {}}], (header, r.status, r.body)
+
+
+def test_token_is_in_no_argument_environment_or_log():
+    with http() as port:
+        HttpClient(port, token=TOKEN).exec("print(1)")
+        found = sh(f"cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -v grep | grep -c {TOKEN}", check=False).stdout.strip()
+        assert found == "0", found
+        assert sh(f"journalctl -b --all -o export | grep -a -c {TOKEN}", check=False).stdout.strip() == "0"
+        r = HttpClient(port, token=TOKEN).exec("import os; print([k for k, v in os.environ.items() if 'token' in v])")
+        assert r["stdout"] == "[]\n", r
+
+
+def test_handshake_era_runs_code():
+    with http() as port:
+        c = HttpClient(port, token=TOKEN)
+        assert c.server["protocolVersion"] == "2025-06-18"
+        assert c.exec("print(1)")["stdout"] == "1\n"
+
+
+def test_modern_era_runs_code_without_a_session():
+    with http() as port:
+        c = HttpClient(port, token=TOKEN, handshake=False)
+        message, headers = _modern("server/discover")
+        r = _post(c, message, headers)
+        assert r.status == 200 and "mcp-session-id" not in r.headers and r.messages[0]["result"]["supportedVersions"], r.body
+        message, headers = _modern("tools/call", {"name": "exec", "arguments": {"code": "print(2)"}})
+        r = _post(c, message, headers)
+        assert r.messages[-1]["result"]["structuredContent"]["stdout"] == "2\n", r.body
+        message, headers = _modern("no/such")
+        r = _post(c, message, headers)
+        assert r.status == 404 and r.messages[0]["error"]["code"] == -32601 and r.messages[0]["id"] == 1, r.body
+
+
+def test_foreign_origin_and_host_are_refused():
+    with http() as port:
+        c = HttpClient(port, token=TOKEN, handshake=False)
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        assert _post(c, ping, {"Origin": "http://evil.example.com"}).status == 403
+        assert _post(c, ping, {"Host": "evil.example.com"}).status == 403
+        assert _post(c, ping, {"Origin": f"http://localhost:{port}"}).status == 200
+
+
+def test_http_errors_have_a_json_body():
+    with http() as port:
+        c = HttpClient(port, token=TOKEN, handshake=False)
+        ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+        cases = [(dict(body=ping, headers={"Content-Type": "text/plain"}), 415), (dict(body=b"{nonsense"), 400),
+                 (dict(body=ping, path="/other"), 404), (dict(method="GET"), 405), (dict(method="PUT", body=ping), 405),
+                 (dict(body=ping, headers={"Accept": "text/html"}), 406),
+                 (dict(body=b'{"jsonrpc":"2.0","method":"notifications/initialized"}'), 202)]
+        for arguments, status in cases:
+            r = c.send(**arguments)
+            assert r.status == status, (arguments, r.status, r.body)
+            assert status == 202 or json.loads(r.body)["error"], r.body
+        assert "POST" in c.send(method="GET").headers["allow"]
+        r = c.send(body=b" " * (17 << 20))
+        assert r.status == 413 and json.loads(r.body)["error"], r.status
+
+
+def test_modern_disconnect_cancels_and_legacy_does_not():
+    with http() as port:
+        for era, status in (("modern", "cancelled"), ("legacy", "ok")):
+            cursor = journal_cursor()
+            c = HttpClient(port, token=TOKEN, handshake=era == "legacy")
+            arguments = {"name": "exec", "arguments": {"code": "import time; time.sleep(4)"}}
+            if era == "modern":
+                message, headers = _modern("tools/call", arguments)
+            else:
+                message, headers = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": arguments}, {}
+            body = json.dumps(message).encode()
+            s = socket.create_connection(("127.0.0.1", port))
+            lines = "".join(f"{k}: {v}\r\n" for k, v in {**c.headers, **headers, "Host": f"localhost:{port}", "Content-Length": len(body)}.items())
+            s.sendall(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + body)
+            wait_until(lambda: run_units(), 10)
+            time.sleep(1.5)
+            s.close()
+            record = wait_until(lambda: journal(after=cursor, MCP_EXEC_TOOL="exec"), 15)[-1]
+            assert record["MCP_EXEC_STATUS"] == status, (era, record["MCP_EXEC_STATUS"])
+
+
+@timeout(120)
+def test_fifty_parallel_calls_are_not_crossed():
+    from concurrent.futures import ThreadPoolExecutor
+    with http() as port:
+        c = HttpClient(port, token=TOKEN)
+        with ThreadPoolExecutor(16) as pool:
+            got = list(pool.map(lambda i: c.exec(f"print({i})", timeout=100)["stdout"], range(50)))
+    assert got == [f"{i}\n" for i in range(50)], got
+
+
+def test_first_predecessors_settings_work_unchanged():
+    import os
+    import subprocess
+    from lib import minimal_environment
+    env = minimal_environment() | {"MCP_EXEC_TRANSPORT": "http", "MCP_EXEC_ADDR": "127.0.0.1:8099", "MCP_EXEC_AUTH_TOKEN": TOKEN}
+    p = subprocess.Popen(["/usr/bin/mcp-exec"], env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        def up():
+            s = socket.socket()
+            return s.connect_ex(("127.0.0.1", 8099)) == 0
+        wait_until(up, 10)
+        r = HttpClient(8099, token=TOKEN, token_header="X-MCP-AUTH").exec("import os; print(os.environ.get('MCP_EXEC_AUTH_TOKEN'))")
+        assert r["stdout"] == "None\n", r
+    finally:
+        p.terminate()
+        assert p.wait(10) == 0, p.stderr.read()
+    assert os.path.exists("/usr/bin/mcp-exec")
+
+
+def test_tcp_without_a_token_is_refused_at_the_start():
+    from lib import minimal_environment
+    done = sh(["mcp-exec", "serve", "--listen", "127.0.0.1:8098"], check=False, env=minimal_environment(), timeout=20)
+    assert done.returncode != 0 and "--no-auth" in done.stderr, done
