@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <linux/keyctl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+#include "runner/checks.h"
+#include "runner/probes.h"
+
+/* Refused by a filter or not there at all. Any other error means that the kernel looked at the arguments: the call
+ * got through. */
+static bool is_refused(long r) {
+        return r < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES);
+}
+
+/* Sockets are refused by family, with EAFNOSUPPORT or with the errno of the unit. */
+static bool can_make_sockets(void) {
+        static const int families[] = { AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_VSOCK };
+
+        for (size_t i = 0; i < ELEMENTSOF(families); i++) {
+                int fd = socket(families[i], (families[i] == AF_NETLINK ? SOCK_RAW : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+
+                if (fd >= 0) {
+                        (void) close(fd);
+                        return true;
+                }
+                if (errno != EAFNOSUPPORT && errno != EPERM && errno != EACCES)
+                        return true;
+        }
+
+        return false;
+}
+
+/* io_uring makes and connects sockets past RestrictAddressFamilies=. */
+static bool can_use_io_uring(void) {
+        struct io_uring_params params = {};
+
+        return !is_refused(syscall(SYS_io_uring_setup, 1, &params)) ||
+               !is_refused(syscall(SYS_io_uring_register, -1, 0, NULL, 0)) ||
+               !is_refused(syscall(SYS_io_uring_enter, -1, 0, 0, 0, NULL, 0));
+}
+
+static bool can_use_keyrings(void) {
+        return !is_refused(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0)) ||
+               !is_refused(syscall(SYS_add_key, "user", "mcp-exec", "x", 1, KEY_SPEC_PROCESS_KEYRING));
+}
+
+static bool can_set_user_id(const char *writable_dir) {
+        bool is_possible;
+        int fd;
+
+        fd = open(writable_dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return true; /* no file, no proof */
+        is_possible = !is_refused(fchmod(fd, 04755)) || !is_refused(fchmod(fd, 02755));
+        (void) close(fd);
+        return is_possible;
+}
+
+int probe_system_calls(const char *writable_dir) {
+        const struct sched_param realtime = { .sched_priority = 1 };
+
+        assert(writable_dir);
+
+        if (can_make_sockets())
+                return RUNNER_CHECK_SOCKETS;
+        if (can_use_io_uring())
+                return RUNNER_CHECK_IO_URING;
+        if (can_use_keyrings())
+                return RUNNER_CHECK_KEYRINGS;
+        if (can_set_user_id(writable_dir))
+                return RUNNER_CHECK_SET_USER_ID;
+        if (!is_refused(sched_setscheduler(0, SCHED_FIFO, &realtime)))
+                return RUNNER_CHECK_REALTIME;
+        if (!is_refused(ptrace(PTRACE_TRACEME, 0, NULL, NULL)))
+                return RUNNER_CHECK_TRACING;
+        if (!is_refused(unshare(CLONE_NEWUSER)) || !is_refused(unshare(CLONE_NEWNET)))
+                return RUNNER_CHECK_NAMESPACES;
+
+        return RUNNER_CHECK_OK;
+}
