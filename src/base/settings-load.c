@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Settings: files, then variables, then what must hold between keys. The variables are the predecessor's eight, with
+ * its names, units and meaning; an empty one counts as not set. */
+
+#include "base/settings.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/conf-file.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/strv.h"
+#include "config.h"
+
+#define CONF_NAME "mcp-exec.conf"
+#define TOKEN_BYTES_MAX 4096
+#define TOKEN_CREDENTIAL "auth-token"
+
+/* Numbers of the seam (wire/wire.h, which this room may not include; a unit test compares). */
+#define SEAM_RUNTIME_USEC_MAX (UINT64_C(24) * 3600 * USEC_PER_SEC)
+#define SEAM_JOBS_MAX 256
+
+#define START_SPARE_USEC (60 * USEC_PER_SEC) /* to start and end a warm unit within its RuntimeMaxSec */
+#define CPUS_MAX 128                         /* leaves room for warm units below SEAM_JOBS_MAX */
+
+static const char *const transports[_TRANSPORT_MAX] = {
+        [TRANSPORT_STDIO] = "stdio",
+        [TRANSPORT_HTTP] = "http",
+        [TRANSPORT_SSE] = "sse",
+};
+
+const char* transport_to_string(Transport t) {
+        return (unsigned) t < _TRANSPORT_MAX ? transports[t] : "unknown";
+}
+
+/* Returns -EBADMSG with "SUBJECT: what". The subject is a variable's or a credential's name. */
+static int fail(char **reterr_message, const char *subject, const char *what) {
+        int r = str_printf(reterr_message, "%s: %s", subject, what);
+
+        return r < 0 ? r : -EBADMSG;
+}
+
+static int assign(const char *section, const char *key, const char *value, void *userdata, char **reterr_reason) {
+        return settings_set(userdata, section, key, value, reterr_reason);
+}
+
+static const char* variable(const char *name) {
+        const char *value = getenv(name);
+
+        return value && *value ? value : NULL;
+}
+
+static int set_transport(Settings *s, const char *value, char **reterr_message) {
+        for (size_t i = 0; i < ELEMENTSOF(transports); i++)
+                if (streq(value, transports[i])) {
+                        s->transport = (Transport) i;
+                        return 0;
+                }
+        return fail(reterr_message, "MCP_EXEC_TRANSPORT", "none of stdio, http, sse");
+}
+
+static int set_address(Settings *s, const char *value, char **reterr_message) {
+        const char *colon = strrchr(value, ':');
+        uint64_t port;
+
+        if (!colon || parse_uint64(colon + 1, &port) < 0 || port > UINT16_MAX)
+                return fail(reterr_message, "MCP_EXEC_ADDR", "not HOST:PORT, [IPv6]:PORT or :PORT");
+        return str_copy(&s->listen_address, value);
+}
+
+/* subject names where it came from; the token itself is in no message. */
+static int set_token(Settings *s, const char *value, const char *subject, char **reterr_message) {
+        static const char white[] = " \t\r\n";
+        size_t n;
+        char *token;
+
+        value += strspn(value, white);
+        n = strlen(value);
+        while (n > 0 && strchr(white, value[n - 1]))
+                n--;
+        if (n == 0)
+                return 0;
+        if (n > TOKEN_BYTES_MAX)
+                return fail(reterr_message, subject, "the token is longer than 4096 bytes");
+        for (size_t i = 0; i < n; i++) /* a header could never carry another, so nobody could ever log in */
+                if (value[i] <= 0x20 || value[i] >= 0x7f)
+                        return fail(reterr_message, subject, "the token has characters other than visible ASCII");
+        token = strndup(value, n);
+        if (!token)
+                return -ENOMEM;
+        if (s->auth_token)
+                explicit_bzero(s->auth_token, strlen(s->auth_token));
+        free(s->auth_token);
+        s->auth_token = token;
+        return 0;
+}
+
+static int load_credential(Settings *s, char **reterr_message) {
+        const char *directory = variable("CREDENTIALS_DIRECTORY");
+        _cleanup_free_ char *path = NULL, *text = NULL;
+        int r;
+
+        if (!directory)
+                return 0;
+        r = str_printf(&path, "%s/%s", directory, TOKEN_CREDENTIAL);
+        if (r < 0)
+                return r;
+        r = file_read(AT_FDCWD, path, TOKEN_BYTES_MAX + KIB, &text, NULL);
+        if (r == -ENOENT)
+                return 0;
+        if (r == -ENOMEM)
+                return r;
+        /* Fail closed: a token that cannot be read must not turn into "no token". */
+        if (r < 0)
+                return fail(reterr_message, path, "cannot be read as a text file of at most 4096 bytes");
+        r = set_token(s, text, path, reterr_message);
+        explicit_bzero(text, strlen(text));
+        return r;
+}
+
+/* Variables that stand for a key. suffix makes the variable's plain number a value of that key. */
+static const struct {
+        const char *name, *section, *key, *suffix;
+} variables[] = {
+        /* The maximum first, so that a default above it is judged by the new one. */
+        { "MCP_EXEC_MAX_TIMEOUT_S", "Exec", "MaxTimeoutSec", "s" },
+        { "MCP_EXEC_DEFAULT_TIMEOUT_S", "Exec", "DefaultTimeoutSec", "s" },
+        { "MCP_EXEC_MAX_OUTPUT_BYTES", "Exec", "MaxOutputBytes", "" },
+        { "MCP_EXEC_MAX_STDIN_BYTES", "Exec", "MaxStdinBytes", "" },
+        { "MCP_EXEC_PYTHON", "Sandbox", "Python", NULL },
+};
+
+static int load_variables(Settings *s, char **reterr_message) {
+        const char *value;
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(variables); i++) {
+                _cleanup_free_ char *text = NULL, *reason = NULL;
+                uint64_t number;
+
+                value = variable(variables[i].name);
+                if (!value)
+                        continue;
+                if (variables[i].suffix && parse_uint64(value, &number) == -EINVAL)
+                        return fail(reterr_message, variables[i].name, "not a whole number");
+                r = str_printf(&text, "%s%s", value, variables[i].suffix ? variables[i].suffix : "");
+                if (r < 0)
+                        return r;
+                r = settings_set(s, variables[i].section, variables[i].key, text, &reason);
+                if (r == -EINVAL)
+                        return fail(reterr_message, variables[i].name, reason ? reason : "not a valid value");
+                if (r < 0)
+                        return r;
+        }
+        if (variable("MCP_EXEC_MAX_OUTPUT_BYTES"))
+                s->has_output_limit_override = true;
+
+        value = variable("MCP_EXEC_TRANSPORT");
+        if (value) {
+                r = set_transport(s, value, reterr_message);
+                if (r < 0)
+                        return r;
+        }
+        value = variable("MCP_EXEC_ADDR");
+        if (value) {
+                r = set_address(s, value, reterr_message);
+                if (r < 0)
+                        return r;
+        }
+        r = load_credential(s, reterr_message);
+        if (r < 0)
+                return r;
+        value = variable("MCP_EXEC_AUTH_TOKEN");
+        return value ? set_token(s, value, "MCP_EXEC_AUTH_TOKEN", reterr_message) : 0;
+}
+
+int settings_load_from(const char *const dirs[], Settings **ret, char **reterr_message) {
+        _cleanup_(settings_freep) Settings *s = NULL;
+        int r;
+
+        assert(dirs);
+        assert(ret);
+        assert(reterr_message);
+
+        r = settings_new_default(&s);
+        if (r < 0)
+                return r;
+        r = conf_read(dirs, CONF_NAME, assign, s, reterr_message);
+        if (r < 0)
+                return r;
+        r = load_variables(s, reterr_message);
+        if (r < 0)
+                return r;
+        r = settings_verify(s, reterr_message);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+int settings_load(bool is_user, Settings **ret, char **reterr_message) {
+        const char *config_home = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+        _cleanup_free_ char *user_dir = NULL;
+        const char *dirs[4] = {};
+        size_t n = 0;
+        int r = 0;
+
+        if (is_user) {
+                if (config_home && config_home[0] == '/')
+                        r = str_printf(&user_dir, "%s/mcp-exec", config_home);
+                else if (home && home[0] == '/')
+                        r = str_printf(&user_dir, "%s/.config/mcp-exec", home);
+                if (r < 0)
+                        return r;
+                if (user_dir)
+                        dirs[n++] = user_dir;
+        }
+        dirs[n++] = MCP_EXEC_SYSCONFDIR;
+        dirs[n++] = MCP_EXEC_LIBDIR;
+        return settings_load_from(dirs, ret, reterr_message);
+}
+
+int settings_verify(const Settings *s, char **reterr_message) {
+        assert(s);
+        assert(reterr_message);
+
+        if (s->default_timeout_usec > s->max_timeout_usec)
+                return fail(reterr_message, "DefaultTimeoutSec=", "must not be more than MaxTimeoutSec=");
+        /* RuntimeMaxSec of a warm unit covers both its waiting and its run. */
+        if (s->pool_idle_usec + s->max_timeout_usec > SEAM_RUNTIME_USEC_MAX - START_SPARE_USEC)
+                return fail(reterr_message, "MaxTimeoutSec=", "together with PoolIdleSec= more than one day");
+        if (settings_parallel(s) + s->pool_size > SEAM_JOBS_MAX)
+                return fail(reterr_message, "MaxParallel=", "together with PoolSize= more than 256 units");
+        return 0;
+}
+
+unsigned settings_parallel(const Settings *s) {
+        cpu_set_t set;
+        long n;
+
+        assert(s);
+
+        if (s->max_parallel > 0)
+                return s->max_parallel;
+        /* What this process may use, which is less than the machine has in a container or under AllowedCPUs=. The call
+         * fails on more than 1024 CPUs, where any number is above our own limit. */
+        n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+        return n < 1 ? 1 : n > CPUS_MAX ? CPUS_MAX : (unsigned) n;
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Settings: the table of keys and what may be assigned to each. Defaults go through the same code as a file's values,
+ * so a default outside of its own bounds cannot exist. settings-load.c reads files and variables. */
+
+#include "base/settings.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/buffer.h"
+#include "base/parse.h"
+#include "base/strv.h"
+
+/* Numbers of the seam (wire/wire.h, which this room may not include; a unit test compares). */
+#define SEAM_MEMORY_BYTES_MIN (32 * MIB)
+#define SEAM_TASKS_MIN 8
+#define SEAM_JOBS_MAX 256
+
+#define SEC USEC_PER_SEC
+#define GIB (MIB * 1024)
+#define LIST_ENTRIES_MAX 64
+#define WORD_BYTES_MAX 255 /* a host name (RFC 1035), a user's name (login.defs), the interpreter in a HELLO */
+
+typedef enum Kind {
+        KIND_COUNT,       /* unsigned */
+        KIND_COUNT64,
+        KIND_BYTES,
+        KIND_TIME,
+        KIND_TIME_OR_ZERO, /* 0 means never, whatever the minimum */
+        KIND_PERCENT,
+        KIND_NAMES,
+        KIND_HOSTS,
+        KIND_PATHS,
+        KIND_PROGRAM,
+        KIND_CONTROLLERS,
+} Kind;
+
+typedef struct Key {
+        const char *section, *name;
+        Kind kind;
+        size_t offset;
+        uint64_t min, max;
+        const char *default_value;
+} Key;
+
+#define K(section, name, kind, member, ...) { section, name, kind, offsetof(Settings, member), __VA_ARGS__ }
+
+static const Key keys[] = {
+        K("Server", "AllowGroups", KIND_NAMES, allow_groups, 0, 0, "mcp-exec"),
+        K("Server", "AllowUsers", KIND_NAMES, allow_users, 0, 0, ""),
+        K("Server", "AllowedHosts", KIND_HOSTS, allowed_hosts, 0, 0, ""),
+        /* Below a second the daemon would leave between two messages of one client. */
+        K("Server", "ExitIdleSec", KIND_TIME_OR_ZERO, exit_idle_usec, SEC, 7 * 86400 * SEC, "60s"),
+        /* Each costs a descriptor and a buffer. */
+        K("Server", "MaxConnections", KIND_COUNT, max_connections, 1, 4096, "256"),
+
+        /* Every run is a job on one connection to the launcher, beside the warm ones. */
+        K("Exec", "MaxParallel", KIND_COUNT, max_parallel, 0, SEAM_JOBS_MAX - 16, "0"),
+        /* Each waiting run holds its code and stdin in memory. */
+        K("Exec", "QueueMax", KIND_COUNT, queue_max, 0, 65536, "64"),
+        K("Exec", "QueueMaxPerUser", KIND_COUNT, queue_max_per_user, 0, 65536, "16"),
+        /* An idle interpreter each. */
+        K("Exec", "PoolSize", KIND_COUNT, pool_size, 0, 16, "1"),
+        /* Shorter than it takes to start one, a pool only burns CPU; longer, RuntimeMaxSec stops being a backstop. */
+        K("Exec", "PoolIdleSec", KIND_TIME, pool_idle_usec, 10 * SEC, 3600 * SEC, "10min"),
+        /* The tool's argument is whole seconds from 1; a pool's idle life comes on top, in all below the seam's day. */
+        K("Exec", "DefaultTimeoutSec", KIND_TIME, default_timeout_usec, SEC, 20 * 3600 * SEC, "30s"),
+        K("Exec", "MaxTimeoutSec", KIND_TIME, max_timeout_usec, SEC, 20 * 3600 * SEC, "300s"),
+        /* A request is held in memory as a whole, several times while it is parsed. */
+        K("Exec", "MaxCodeBytes", KIND_BYTES, max_code_bytes, KIB, 64 * MIB, "1M"),
+        K("Exec", "MaxStdinBytes", KIND_BYTES, max_stdin_bytes, 0, 64 * MIB, "1M"),
+        /* Two streams a run, held until the reply is made; the predecessor took any positive number. */
+        K("Exec", "MaxOutputBytes", KIND_BYTES, max_output_bytes, 1, 256 * MIB, "1M"),
+        /* Two streams, each in content and in structuredContent, must stay below the 1 MB that clients refuse. */
+        K("Exec", "MaxReplyChars", KIND_COUNT64, max_reply_chars, 100, 240000, "40000"),
+
+        K("Sandbox", "Python", KIND_PROGRAM, python, 0, 0, "python3"),
+        K("Sandbox", "MemoryMax", KIND_BYTES, memory_max_bytes, SEAM_MEMORY_BYTES_MIN, 16 * 1024 * GIB, "512M"),
+        /* The runner and one thread pool need a few; the kernel's pid_max is 2^22. */
+        K("Sandbox", "TasksMax", KIND_COUNT64, tasks_max, SEAM_TASKS_MIN, 1 << 22, "128"),
+        /* Below 5 % an interpreter takes longer to start than its READY is waited for. */
+        K("Sandbox", "CPUQuota", KIND_PERCENT, cpu_quota_percent, 5, 100 * 1024, "100%"),
+        /* The pages count towards MemoryMax=. Small enough to leave no room for main.py helps nobody. */
+        K("Sandbox", "TmpfsSize", KIND_BYTES, tmpfs_bytes, MIB, 1024 * GIB, "64M"),
+        /* About 1 KiB of kernel memory each, charged to the run. */
+        K("Sandbox", "TmpfsInodes", KIND_COUNT64, tmpfs_inodes, 256, 1 << 24, "16384"),
+        K("Sandbox", "BindReadOnlyPaths", KIND_PATHS, bind_read_only_paths, 0, 0, ""),
+        K("Sandbox", "RequireControllers", KIND_CONTROLLERS, require_controllers, 0, 0, "memory pids cpu"),
+};
+
+static_assert(ELEMENTSOF(keys) <= 64, "Settings.assigned has 64 bits");
+
+static const struct {
+        const char *name;
+        Controller controller;
+} controllers[] = {
+        { "memory", CONTROLLER_MEMORY }, { "pids", CONTROLLER_PIDS }, { "cpu", CONTROLLER_CPU },
+};
+
+_printf_(2, 3) static int refuse(char **reterr, const char *format, ...) {
+        va_list ap;
+        int r;
+
+        va_start(ap, format);
+        r = vasprintf(reterr, format, ap);
+        va_end(ap);
+        if (r < 0) {
+                *reterr = NULL;
+                return -ENOMEM;
+        }
+        return -EINVAL;
+}
+
+static void* member(const Key *k, const Settings *s) {
+        return (char*) (uintptr_t) s + k->offset;
+}
+
+static bool is_time(Kind kind) {
+        return kind == KIND_TIME || kind == KIND_TIME_OR_ZERO;
+}
+
+/* Kept as unsigned, not as uint64_t. */
+static bool is_small(Kind kind) {
+        return kind == KIND_COUNT || kind == KIND_PERCENT;
+}
+
+static bool is_strv(Kind kind) {
+        return kind == KIND_NAMES || kind == KIND_HOSTS || kind == KIND_PATHS;
+}
+
+/* Numbers as a file would write them: the largest unit that leaves no rest. */
+static void format_number(Kind kind, uint64_t value, char *ret, size_t ret_bytes) {
+        static const char suffixes[] = "KMGT";
+        static const struct {
+                const char *suffix;
+                uint64_t usec;
+        } units[] = { { "h", 3600 * SEC }, { "min", 60 * SEC }, { "s", SEC }, { "ms", USEC_PER_MSEC }, { "us", 1 } };
+        size_t i;
+
+        if (kind == KIND_BYTES) {
+                for (i = 0; value >= KIB && value % KIB == 0 && i < 4; i++)
+                        value /= KIB;
+                (void) snprintf(ret, ret_bytes, "%" PRIu64 "%.*s", value, i > 0, i > 0 ? suffixes + i - 1 : "");
+        } else if (is_time(kind) && value > 0) {
+                for (i = 0; value % units[i].usec != 0; i++)
+                        ;
+                (void) snprintf(ret, ret_bytes, "%" PRIu64 "%s", value / units[i].usec, units[i].suffix);
+        } else
+                (void) snprintf(ret, ret_bytes, "%" PRIu64 "%s", value, kind == KIND_PERCENT ? "%" : "");
+}
+
+static bool is_made_of(const char *s, const char *characters) {
+        size_t n = strlen(s);
+
+        return n > 0 && n <= WORD_BYTES_MAX && strspn(s, characters) == n;
+}
+
+#define ALPHANUMERIC "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+/* Absolute, one spelling only, and what every part of the system takes for one word. */
+static bool is_plain_path(const char *s) {
+        if (s[0] != '/' || s[1] == 0 || strlen(s) > WORD_BYTES_MAX || strpbrk(s, ": \t\"'\\%$"))
+                return false;
+        for (const char *p = s; *p == '/';) {
+                size_t n = strcspn(++p, "/");
+
+                if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+                        return false;
+                p += n;
+        }
+        return true;
+}
+
+static bool is_below(const char *path, const char *directory) {
+        size_t n = strlen(directory);
+
+        return strncmp(path, directory, n) == 0 && (path[n] == 0 || path[n] == '/');
+}
+
+static int check_word(Kind kind, const char *word, char **reterr_reason) {
+        /* Host's sockets, devices, kernel interfaces, others' scratch: what the sandbox is there to keep out. */
+        static const char *const closed[] = { "/proc", "/sys", "/dev", "/run", "/var/run", "/tmp", "/var/tmp" };
+
+        if (kind == KIND_NAMES) { /* a directory service's names may hold more than ASCII */
+                if (strlen(word) > WORD_BYTES_MAX || word[0] == '-' || strpbrk(word, ":,/"))
+                        return refuse(reterr_reason, "\"%s\" is not a name", word);
+        } else if (kind == KIND_HOSTS) {
+                if (!is_made_of(word, ALPHANUMERIC "-._:[]"))
+                        return refuse(reterr_reason, "\"%s\" is not a host name (without http:// and path)", word);
+        } else if (kind == KIND_PROGRAM) {
+                if (!is_plain_path(word) && !(is_made_of(word, ALPHANUMERIC "-._+") && !strchr("-.", word[0])))
+                        return refuse(reterr_reason, "\"%s\" is neither a program's name nor its absolute path", word);
+        } else {
+                if (!is_plain_path(word))
+                        return refuse(reterr_reason, "\"%s\" is not an absolute path without . and ..", word);
+                for (size_t i = 0; i < ELEMENTSOF(closed); i++)
+                        if (is_below(word, closed[i]))
+                                return refuse(reterr_reason, "%s may not be shown to runs", closed[i]);
+        }
+        return 0;
+}
+
+static int set_list(const Key *k, Settings *s, const char *value, char **reterr_reason) {
+        char ***list = member(k, s);
+        _cleanup_strv_ char **words = NULL, **new = NULL;
+        bool is_first = !(s->assigned & (UINT64_C(1) << (k - keys)));
+        int r;
+
+        r = strv_split(value, &words);
+        if (r < 0)
+                return r;
+        if (words && !is_first)
+                STRV_FOREACH(old, *list) {
+                        r = strv_extend(&new, *old);
+                        if (r < 0)
+                                return r;
+                }
+        STRV_FOREACH(word, words) {
+                r = check_word(k->kind, *word, reterr_reason);
+                if (r < 0)
+                        return r;
+                if (strv_contains(new, *word))
+                        continue;
+                if (strv_length(new) >= LIST_ENTRIES_MAX)
+                        return refuse(reterr_reason, "more than %d entries", LIST_ENTRIES_MAX);
+                r = strv_extend(&new, *word);
+                if (r < 0)
+                        return r;
+        }
+        strv_free(*list);
+        *list = TAKE_PTR(new);
+        return 0;
+}
+
+static int set_controllers(unsigned *mask, const char *value, char **reterr_reason) {
+        _cleanup_strv_ char **words = NULL;
+        unsigned new = 0;
+        int r;
+
+        r = strv_split(value, &words);
+        if (r < 0)
+                return r;
+        STRV_FOREACH(word, words) {
+                size_t i = 0;
+
+                while (i < ELEMENTSOF(controllers) && !streq(*word, controllers[i].name))
+                        i++;
+                if (i == ELEMENTSOF(controllers))
+                        return refuse(reterr_reason, "\"%s\" is none of memory, pids, cpu", *word);
+                new |= controllers[i].controller;
+        }
+        *mask = new;
+        return 0;
+}
+
+static int set_number(const Key *k, Settings *s, const char *value, char **reterr_reason) {
+        static const char *const shapes[] = {
+                [KIND_COUNT] = "a number",
+                [KIND_COUNT64] = "a number",
+                [KIND_BYTES] = "a size such as 64M",
+                [KIND_TIME] = "a time such as 30s or 5min",
+                [KIND_TIME_OR_ZERO] = "a time such as 30s or 5min, or 0",
+                [KIND_PERCENT] = "a percentage such as 100%",
+        };
+        char min[32], max[32];
+        unsigned percent = 0;
+        uint64_t number = 0;
+        int r;
+
+        if (k->kind == KIND_PERCENT) {
+                r = parse_percent(value, &percent);
+                number = percent;
+        } else if (k->kind == KIND_BYTES)
+                r = parse_bytes(value, &number);
+        else if (is_time(k->kind))
+                r = parse_usec(value, &number);
+        else
+                r = parse_uint64(value, &number);
+        if (r == -EINVAL)
+                return refuse(reterr_reason, "\"%s\" is not %s", value, shapes[k->kind]);
+
+        if (r < 0 || ((number < k->min || number > k->max) && !(k->kind == KIND_TIME_OR_ZERO && number == 0))) {
+                format_number(k->kind, k->min, min, sizeof(min));
+                format_number(k->kind, k->max, max, sizeof(max));
+                return refuse(reterr_reason, "%s is out of range, %s to %s", value, min, max);
+        }
+        if (is_small(k->kind))
+                *(unsigned*) member(k, s) = (unsigned) number;
+        else
+                *(uint64_t*) member(k, s) = number;
+        return 0;
+}
+
+static int set_key(const Key *k, Settings *s, const char *value, char **reterr_reason) {
+        int r;
+
+        if (is_strv(k->kind))
+                return set_list(k, s, value, reterr_reason);
+        if (k->kind == KIND_CONTROLLERS)
+                return set_controllers(member(k, s), value, reterr_reason);
+        if (k->kind == KIND_PROGRAM) {
+                r = check_word(k->kind, value, reterr_reason);
+                return r < 0 ? r : str_copy(member(k, s), value);
+        }
+        return set_number(k, s, value, reterr_reason);
+}
+
+static const Key* find_key(const char *section, const char *name) {
+        for (size_t i = 0; i < ELEMENTSOF(keys); i++)
+                if (streq(keys[i].section, section) && streq(keys[i].name, name))
+                        return &keys[i];
+        return NULL;
+}
+
+static bool is_assigned(const Settings *s, const char *section, const char *name) {
+        return s->assigned & (UINT64_C(1) << (find_key(section, name) - keys));
+}
+
+static int refuse_unknown(const char *section, const char *name, char **reterr_reason) {
+        bool has_section = false;
+
+        for (size_t i = 0; i < ELEMENTSOF(keys); i++) {
+                if (streq(keys[i].name, name))
+                        return refuse(reterr_reason, "%s= belongs to section [%s]", name, keys[i].section);
+                has_section = has_section || streq(keys[i].section, section);
+        }
+        if (!has_section)
+                return refuse(reterr_reason, "unknown section [%s]", section);
+        return refuse(reterr_reason, "unknown key %s= in section [%s]", name, section);
+}
+
+int settings_set(Settings *s, const char *section, const char *key, const char *value, char **reterr_reason) {
+        _cleanup_free_ char *reason = NULL;
+        const Key *k;
+        uint64_t bit;
+        int r;
+
+        assert(s);
+        assert(section);
+        assert(key);
+        assert(value);
+        assert(reterr_reason);
+
+        k = find_key(section, key);
+        if (!k)
+                return refuse_unknown(section, key, reterr_reason);
+        bit = UINT64_C(1) << (k - keys);
+
+        if (!*value && !is_strv(k->kind) && k->kind != KIND_CONTROLLERS) {
+                r = set_key(k, s, k->default_value, &reason);
+                s->assigned &= ~bit;
+        } else {
+                r = set_key(k, s, value, &reason);
+                if (r >= 0)
+                        s->assigned |= bit;
+        }
+        if (r == -EINVAL)
+                return refuse(reterr_reason, "%s=: %s", key, reason ? reason : "not a valid value");
+        if (r < 0)
+                return r;
+
+        /* Who only lowers the maximum means no contradiction to a default that nobody wrote. */
+        if (!is_assigned(s, "Exec", "DefaultTimeoutSec") && s->default_timeout_usec > s->max_timeout_usec)
+                s->default_timeout_usec = s->max_timeout_usec;
+        return 0;
+}
+
+int settings_new_default(Settings **ret) {
+        _cleanup_(settings_freep) Settings *s = NULL;
+        int r;
+
+        assert(ret);
+
+        s = calloc(1, sizeof(*s));
+        if (!s)
+                return -ENOMEM;
+        s->transport = TRANSPORT_STDIO;
+        for (size_t i = 0; i < ELEMENTSOF(keys); i++) {
+                _cleanup_free_ char *reason = NULL;
+
+                r = set_key(&keys[i], s, keys[i].default_value, &reason);
+                assert(r != -EINVAL);
+                if (r < 0)
+                        return r;
+        }
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+Settings* settings_free(Settings *s) {
+        if (!s)
+                return NULL;
+        for (size_t i = 0; i < ELEMENTSOF(keys); i++)
+                if (keys[i].kind == KIND_PROGRAM)
+                        free(*(char**) member(&keys[i], s));
+                else if (is_strv(keys[i].kind))
+                        strv_free(*(char***) member(&keys[i], s));
+        free(s->listen_address);
+        if (s->auth_token)
+                explicit_bzero(s->auth_token, strlen(s->auth_token));
+        free(s->auth_token);
+        free(s);
+        return NULL;
+}
+
+static int format_key(const Key *k, const Settings *s, Buffer *b) {
+        const char *separator = "";
+        char number[32];
+        int r = 0;
+
+        if (k->kind == KIND_PROGRAM)
+                return buffer_append_str(b, *(char**) member(k, s));
+        if (is_strv(k->kind)) {
+                STRV_FOREACH(word, *(char***) member(k, s)) {
+                        r = buffer_printf(b, "%s%s", separator, *word);
+                        if (r < 0)
+                                return r;
+                        separator = " ";
+                }
+                return buffer_append_str(b, "");
+        }
+        if (k->kind == KIND_CONTROLLERS) {
+                for (size_t i = 0; i < ELEMENTSOF(controllers); i++)
+                        if (*(unsigned*) member(k, s) & controllers[i].controller) {
+                                r = buffer_printf(b, "%s%s", separator, controllers[i].name);
+                                if (r < 0)
+                                        return r;
+                                separator = " ";
+                        }
+                return buffer_append_str(b, "");
+        }
+        format_number(k->kind, is_small(k->kind) ? *(unsigned*) member(k, s) : *(uint64_t*) member(k, s),
+                      number, sizeof(number));
+        return buffer_append_str(b, number);
+}
+
+int settings_foreach(const Settings *s, int (*visit)(const char *section, const char *key, const char *value,
+                                                     void *userdata), void *userdata) {
+        int r;
+
+        assert(s);
+        assert(visit);
+
+        for (size_t i = 0; i < ELEMENTSOF(keys); i++) {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+
+                r = format_key(&keys[i], s, &b);
+                if (r < 0)
+                        return r;
+                r = visit(keys[i].section, keys[i].name, b.data, userdata);
+                if (r != 0)
+                        return r;
+        }
+        return 0;
+}
