@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Sessions of the handshake era over HTTP: Mcp-Session-Id -> McpPeer.
+ *
+ * An id carries its own proof: a random part and a MAC over it and the principal, with a key that a restart does not
+ * change. So an id of ours is known again after the daemon exited (on idle, at an upgrade) or forgot it for want of
+ * room, and nobody has to shake hands anew; clients are bad at that. What is lost is only the negotiated revision, which
+ * clients since 2025-06-18 repeat in a header. Unknown are ids that we never issued to this principal and ids
+ * that were DELETEd. It is no credential: every request is authenticated besides. */
+
+#include <stdbool.h>
+
+#include "base/settings.h"
+#include "mcp/mcp.h"
+
+/* 32 hex digits at random, 32 of MAC. */
+#define HTTP_SESSION_ID_CHARS 64
+/* Remembered at once. Each holds a peer, some hundred bytes. */
+#define HTTP_SESSIONS_MAX 1024
+
+enum {
+        _HTTP_SESSION_E_SUCCESS,
+        HTTP_SESSION_E_UNKNOWN, /* not an id of ours for this principal, or ended */
+        HTTP_SESSION_E_FULL,    /* HTTP_SESSIONS_MAX sessions with requests in flight */
+};
+
+typedef struct HttpSessions HttpSessions;
+typedef struct HttpSession {
+        char id[HTTP_SESSION_ID_CHARS + 1]; /* "" for the one that all requests without a session share */
+        char *principal;
+        McpPeer *peer;
+        unsigned n_users;                   /* HTTP requests that refer to it */
+        struct HttpSession *next;           /* most recently used first */
+} HttpSession;
+
+int http_sessions_new(McpServer *server, const Settings *settings, HttpSessions **ret);
+HttpSessions* http_sessions_free(HttpSessions *s); /* no users may be left */
+DEFINE_CLEANUP(HttpSessions*, http_sessions_free);
+
+/* For an initialize request. Each returns 0, a code above or -errno, and counts as a user of *ret. */
+int http_sessions_create(HttpSessions *s, const char *principal, HttpSession **ret);
+/* For every other request; id NULL: the shared one of this principal. */
+int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id, HttpSession **ret);
+void http_sessions_release(HttpSessions *s, HttpSession *session);
+
+/* DELETE, or a handshake that failed: cancels what is in flight, without answers; the id is unknown from now on. The caller
+ * is still a user and releases it afterwards; the session has no peer any more. */
+void http_sessions_end(HttpSessions *s, HttpSession *session);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* What the listeners share: accepting within limits, counting, telling when idle. Internal to this room. */
+
+#include "transport/transport.h"
+
+/* Memory that all connections of one listener may hold for messages in pieces and for replies nobody reads yet. */
+typedef struct MemoryBudget {
+        size_t used_bytes, max_bytes;
+} MemoryBudget;
+
+#define LISTENER_MEMORY_BYTES_MAX (256 * MIB)
+
+typedef struct ListenerOps {
+        /* A new connection; is_over_limit: MaxConnections= are there already, it only gets its refusal. Takes fd on
+         * success. Returns 0 or -errno (it is closed then, without a word). */
+        int (*connected)(Listener *l, int fd, bool is_over_limit);
+        void (*drain)(Listener *l);
+        Listener* (*free)(Listener *l);
+} ListenerOps;
+
+/* Embedded as the first member by each kind. */
+struct Listener {
+        const ListenerOps *ops;
+        ListenerParameters p;
+        sd_event_source *accept_source, *retry_source;
+        size_t n_connections;
+        uint64_t next_complaint_usec; /* one log line a minute while descriptors are short */
+        MemoryBudget budget;
+        bool is_draining;
+};
+
+/* Takes p->fd on success. */
+int listener_init(Listener *l, const ListenerOps *ops, const ListenerParameters *p);
+void listener_done(Listener *l);
+
+void listener_connection_opened(Listener *l);
+void listener_connection_closed(Listener *l);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The Unix socket: who connects is known from the kernel, so a connection is a client from its first byte on. */
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "auth/auth.h"
+#include "base/log.h"
+#include "transport/listener.h"
+
+typedef struct UnixConnection UnixConnection;
+typedef struct UnixListener {
+        Listener listener;
+        UnixConnection *connections;
+} UnixListener;
+
+struct UnixConnection {
+        UnixListener *owner;
+        LineTransport *line;
+        UnixConnection *next, **to_this; /* in the owner's list */
+};
+
+static void connection_unlink(UnixConnection *c) {
+        *c->to_this = c->next;
+        if (c->next)
+                c->next->to_this = c->to_this;
+}
+
+static void connection_free(UnixConnection *c) {
+        Listener *l = &c->owner->listener;
+
+        connection_unlink(c);
+        line_transport_free(c->line);
+        free(c);
+        listener_connection_closed(l);
+}
+
+static void on_line_closed(LineTransport *t, void *userdata) {
+        (void) t;
+        connection_free(userdata);
+}
+
+/* One line, which a new socket's buffer always has room for; then the connection ends. */
+static void refuse(int fd, int code, const char *message) {
+        _cleanup_buffer_ Buffer reply = BUFFER_INIT(64 * KIB);
+
+        if (mcp_error_reply(NULL, 0, code, message, &reply) < 0 || buffer_append(&reply, "\n", 1) < 0)
+                return;
+        (void) send(fd, reply.data, reply.n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static int unix_connected(Listener *l, int fd, bool is_over_limit) {
+        _cleanup_free_ char *principal = NULL, *message = NULL;
+        _cleanup_free_ UnixConnection *c = NULL;
+        UnixListener *u = (UnixListener*) l;
+        int r;
+
+        r = auth_unix_peer(l->p.settings, fd, &principal, &message);
+        if (r == AUTH_E_DENIED) {
+                log_info("Refused a connection: %s", message);
+                refuse(fd, MCP_ERROR_REFUSED, message);
+                return -EACCES;
+        }
+        if (r < 0)
+                return r;
+        if (is_over_limit) {
+                log_info("Refused a connection of %s: MaxConnections=%u reached", principal,
+                         l->p.settings->max_connections);
+                refuse(fd, MCP_ERROR_UNAVAILABLE, "Too many connections to this server (MaxConnections=); try again later.");
+                return -EBUSY;
+        }
+
+        c = calloc(1, sizeof(*c));
+        if (!c)
+                return -ENOMEM;
+        c->owner = u;
+        r = line_transport_new(&(LineTransportParameters) {
+                        .event = l->p.event,
+                        .server = l->p.server,
+                        .principal = principal,
+                        .input_fd = fd,
+                        .output_fd = fd,
+                        .on_closed = on_line_closed,
+                        .userdata = c,
+                        .budget = &l->budget,
+                }, &c->line);
+        if (r < 0)
+                return r;
+
+        c->next = u->connections;
+        c->to_this = &u->connections;
+        if (c->next)
+                c->next->to_this = &c->next;
+        u->connections = c;
+        TAKE_PTR(c);
+        listener_connection_opened(l);
+        return 0;
+}
+
+static void unix_drain(Listener *l) {
+        UnixListener *u = (UnixListener*) l;
+
+        for (UnixConnection *c = u->connections; c; c = c->next)
+                line_transport_drain(c->line);
+}
+
+static Listener* unix_free(Listener *l) {
+        UnixListener *u = (UnixListener*) l;
+
+        l->p.on_idle_changed = NULL;
+        while (u->connections)
+                connection_free(u->connections);
+        listener_done(l);
+        free(u);
+        return NULL;
+}
+
+static const ListenerOps unix_listener_ops = {
+        .connected = unix_connected,
+        .drain = unix_drain,
+        .free = unix_free,
+};
+
+int unix_listener_new(const ListenerParameters *p, Listener **ret) {
+        _cleanup_free_ UnixListener *u = NULL;
+        int r;
+
+        assert(ret);
+
+        u = calloc(1, sizeof(*u));
+        if (!u)
+                return -ENOMEM;
+        r = listener_init(&u->listener, &unix_listener_ops, p);
+        if (r < 0)
+                return r;
+        *ret = &TAKE_PTR(u)->listener;
+        return 0;
+}
