@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,8 +59,9 @@ def cmd_shell(arguments):
                                         prepare=arguments.deb, log=where / "vm.log")
         sys.stdout.write(output)
         return status
-    shared = [(stages.exchange(arguments.suite, "shell", results.folder()), "/mnt/host", True)] if arguments.deb else []
-    shared += [(host.TREE, "/mnt/tree", False)]
+    shared = [(host.TREE, "/mnt/tree", False)]
+    if arguments.deb:
+        shared.append((stages.exchange(arguments.suite, "shell", results.folder()), "/mnt/host", True))
     with container.Container(arguments.suite, shared=shared) as guest:
         if arguments.deb:
             guest.run("sh", "/mnt/host/tests/prepare.sh", "/mnt/host/mcp-exec.deb", stdin=subprocess.DEVNULL)
@@ -87,8 +89,9 @@ def cmd_images(arguments):
 
 
 def cmd_clean(arguments):
-    import shutil
-    entries = list(host.CACHE.iterdir()) if arguments.everything and host.CACHE.is_dir() else images.outdated()
+    entries = images.outdated()
+    if arguments.everything and host.CACHE.is_dir():
+        entries = list(host.CACHE.iterdir())
     for entry in entries:
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)
@@ -100,7 +103,8 @@ def cmd_clean(arguments):
 
 def parser():
     top = argparse.ArgumentParser(
-        prog="tests/run", description="Builds mcp-exec and tests it on a real systemd, in throw-away machines.",
+        prog="tests/run",
+        description="Builds mcp-exec and tests it on a real systemd, in throw-away machines.",
         epilog=f"Images, packages and results are cached in {host.CACHE} (MCP_EXEC_TEST_CACHE).")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
 
@@ -108,12 +112,14 @@ def parser():
         made = verbs.add_parser(name, help=help, description=help)
         made.set_defaults(function=function)
         if suite:
-            made.add_argument("--suite", choices=list(host.SUITES), default=suite, help="Debian release")
+            made.add_argument("--suite", choices=list(host.SUITES), default=suite,
+                              help="Debian release")
         return made
 
-    made = verb("demo", cmd_demo, "install the package on a real systemd and run Python through MCP", "trixie")
+    made = verb("demo", cmd_demo, "install the package on a real systemd and run Python through MCP",
+                "trixie")
     made.add_argument("--machine", choices=("auto", "container", "vm"), default="auto",
-                      help="auto: a container where this host has cgroup v2 controllers to give, else the vm")
+                      help="auto: a container where this host has cgroup v2 controllers, else the vm")
     verb("all", cmd_all, "every test, on every release")
     for tier in ("unit", "protocol", "lint"):
         made = verb(tier, cmd_tier, f"the {tier} tests, no machine is booted")
@@ -121,12 +127,14 @@ def parser():
         made.add_argument("name", nargs="*", help="names of meson tests")
     made = verb("container", cmd_container, "system tests in a container", "trixie")
     made.add_argument("--quick", action="store_true", help="leave out the slow ones")
-    made.add_argument("--life", action="store_true", help="the tests of installation, upgrade and removal instead")
+    made.add_argument("--life", action="store_true",
+                      help="the tests of installation, upgrade and removal instead")
     made.add_argument("name", nargs="*", help="parts of the names of tests")
     made = verb("vm", cmd_vm, "system tests in a virtual machine (no KVM needed)", "trixie")
     made.add_argument("--quick", action="store_true", help="leave out the slow ones")
     made.add_argument("name", nargs="*", help="parts of the names of tests")
-    made = verb("shell", cmd_shell, "a shell or a command in a fresh machine (the tree is at /mnt/tree)", "trixie")
+    made = verb("shell", cmd_shell, "a shell or a command in a fresh machine (the tree is at /mnt/tree)",
+                "trixie")
     made.add_argument("--machine", choices=("container", "vm"), default="container")
     made.add_argument("--deb", action="store_true", help="with the package installed and started")
     made.add_argument("command", nargs=argparse.REMAINDER, help="-- COMMAND [ARGUMENT...]")

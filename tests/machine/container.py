@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A test machine as a container: systemd-nspawn boots a run image, changes go to a tmpfs and vanish.
 
-The caller must be in a mount namespace of its own (tests/run sees to that): the mounts made here then go away with
-the process, however it ends."""
+The caller must be in a mount namespace of its own (tests/run sees to that): the mounts made here then go
+away with the process, however it ends."""
 
 import contextlib
 import os
@@ -14,6 +14,7 @@ import images
 import overlay
 
 BOOT_SECONDS = 90
+NAMESPACES = ("-m", "-u", "-i", "-n", "-p", "-C", "--")
 
 
 class Container:
@@ -37,7 +38,8 @@ class Container:
     def _boot(self):
         # Hybrid or v1 layouts hide what systemd needs; sid refuses to boot on them.
         env = os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
-        argv = ["setpriv", "--pdeathsig", "KILL", "systemd-nspawn", "--quiet", "--register=no", "--keep-unit",
+        argv = ["setpriv", "--pdeathsig", "KILL",
+                "systemd-nspawn", "--quiet", "--register=no", "--keep-unit",
                 f"--directory={self.tree.root}", "--private-network", "--console=pipe", "--link-journal=no",
                 "--resolv-conf=off", "--timezone=off", "--hostname=test-machine"]
         for outside, inside, writable in self.shared:
@@ -52,8 +54,8 @@ class Container:
 
     def _leader(self):
         """The container's PID 1, as the host numbers it: the grandchild that nspawn forked."""
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        for child in children:
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        for child in children.split():
             name = pathlib.Path(f"/proc/{child}/comm").read_text().strip()
             if name in ("systemd", "init"):
                 return child
@@ -61,14 +63,13 @@ class Container:
 
     def _is_up(self):
         if self.process.poll() is not None:
-            raise host.Failed(f"systemd-nspawn ended with status {self.process.returncode} (log: {self.log})")
+            raise host.Failed(f"systemd-nspawn ended: {self.process.returncode} (log: {self.log})")
         try:
             leader = self._leader()
             if not leader:
                 return False
-            done = subprocess.run(["nsenter", "-t", leader, "-m", "-u", "-i", "-n", "-p", "-C", "--", "systemctl",
-                                   "is-system-running"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                  timeout=20, text=True)
+            done = subprocess.run(["nsenter", "-t", leader, *NAMESPACES, "systemctl", "is-system-running"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20, text=True)
         except (OSError, subprocess.TimeoutExpired):
             return False
         self.leader = leader
@@ -77,16 +78,17 @@ class Container:
     def run(self, *argv, check=True, interactive=False, **kwargs):
         """Runs a command inside as root, in a service of its own (nothing of the host's environment)."""
         how = "--pty" if interactive else "--pipe"
-        inside = ["systemd-run", "--quiet", "--collect", "--wait", how, "--service-type=exec", "--setenv=HOME=/root",
-                  "--working-directory=/root", *map(str, argv)]
+        inside = ["systemd-run", "--quiet", "--collect", "--wait", how, "--service-type=exec",
+                  "--setenv=HOME=/root", "--working-directory=/root", *map(str, argv)]
         # nsenter finds the machine by its PID 1; systemd-run makes the command a part of the machine.
-        return subprocess.run(["nsenter", "-t", self.leader, "-m", "-u", "-i", "-n", "-p", "-C", "--", *inside],
-                              check=check, env={"PATH": os.environ["PATH"], "TERM": os.environ.get("TERM", "dumb")},
+        env = {"PATH": os.environ["PATH"], "TERM": os.environ.get("TERM", "dumb")}
+        return subprocess.run(["nsenter", "-t", self.leader, *NAMESPACES, *inside], check=check, env=env,
                               **kwargs)
 
     def install(self, deb, **kwargs):
         """Installs a package from a directory shared with the machine; no network is needed."""
-        return self.run("apt-get", "install", "-y", "--no-install-recommends", "--no-download", deb, **kwargs)
+        return self.run("apt-get", "install", "-y", "--no-install-recommends", "--no-download", deb,
+                        **kwargs)
 
     def _end(self):
         if self.process:

@@ -14,7 +14,8 @@ import vm
 CLIENT = pathlib.Path(__file__).resolve().parent / "demo_client.py"
 SCRIPT = """
 systemctl is-system-running --wait >/dev/null || true
-DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --no-download /mnt/host/mcp-exec.deb \
+export DEBIAN_FRONTEND=noninteractive
+apt-get install -y --no-install-recommends --no-download /mnt/host/mcp-exec.deb \\
     >/mnt/host/install.log 2>&1 || { cat /mnt/host/install.log; exit 1; }
 systemctl start mcp-exec.socket || exit 1
 python3 /mnt/host/demo_client.py || {
@@ -52,8 +53,9 @@ def show(suite, machine):
         host.say(f"booting a {suite} container")
         done = _in_container(suite, shared)
     if done is None:
-        host.say(f"booting a {suite} virtual machine: this host has no cgroup v2 controllers to give to a container"
-                 if machine == "vm" and not host.offers_controllers() else f"booting a {suite} virtual machine")
+        if not host.offers_controllers():
+            host.say("no memory, pids and cpu controller of cgroup v2 on this host, so not a container")
+        host.say(f"booting a {suite} virtual machine")
         done = vm.run_command(suite, "sh /mnt/host/demo.sh", shared=shared, log=where / "vm.log")
     status, output = done
     sys.stdout.write(output)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One MCP conversation with the system service, printed. Runs inside a test machine; standard library only."""
+"""One MCP conversation with the system service, printed. Runs inside a test machine."""
 
 import json
 import socket
@@ -39,7 +39,7 @@ def main():
         send({"id": 2, "method": "tools/call", "params": {"name": "exec", "arguments": {"code": PROGRAM}}})
         reply = answer(2)
 
-    manager = subprocess.run(["systemctl", "--version"], capture_output=True, text=True).stdout.splitlines()[0]
+    manager = systemctl("--version").splitlines()[0]
     print(f"\n{manager}, mcp-exec.socket {systemctl('is-active', 'mcp-exec.socket')}, "
           f"{server['name']} {server['version']} answers.\n")
     print("The program:\n" + "".join(f"    {line}\n" for line in PROGRAM.splitlines()))

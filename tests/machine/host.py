@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What the test machines need to know about the machine they run on.
 
-Nothing about a network lives in this tree: the package mirror, proxies and extra certificates are read from the
-host's own configuration and handed on to the images."""
+Nothing about a network lives in this tree: the package mirror, proxies and extra certificates are read from
+the host's own configuration and handed on to the images."""
 
 import fcntl
 import hashlib
@@ -116,7 +116,8 @@ def _one_line_sources(text):
 def mirror():
     """The mirror the host itself installs its release from; None lets mmdebstrap use its default."""
     names = {os_release().get("VERSION_CODENAME"), "stable", "oldstable", "testing", "unstable", "sid"}
-    files = [pathlib.Path("/etc/apt/sources.list"), *sorted(pathlib.Path("/etc/apt/sources.list.d").glob("*"))]
+    apt = pathlib.Path("/etc/apt")
+    files = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
     for file in files:
         if not file.is_file():
             continue

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Builds and caches the file system trees that the test machines boot from.
 
-An image is CACHE/KIND-SUITE-KEY/root, where KEY is a digest of its recipe: a changed recipe makes a new image and
-never touches one that is in use. It is built under a temporary name and renamed when complete, under a lock, so any
-number of users share one cache. CACHE/KIND-SUITE is a link to the newest.
+An image is CACHE/KIND-SUITE-KEY/root, where KEY is a digest of its recipe: a changed recipe makes a new
+image and never touches one that is in use. It is built under a temporary name and renamed when complete,
+under a lock, so any number of users share one cache. CACHE/KIND-SUITE is a link to the newest.
 
 Kinds: run     a small installation with systemd, ready for our package to be installed without a network
        build   the same release with our build dependencies
@@ -20,8 +20,8 @@ RECIPE = 3                      # count up when the recipe below changes in a wa
 HERE = pathlib.Path(__file__).resolve().parent
 
 RUN = """systemd systemd-sysv dbus dbus-user-session libpam-systemd libnss-systemd python3 python3-numpy
-    python3-pandas python3-matplotlib python3-pil python3-yaml python3-jinja2 python3-packaging iproute2 procps
-    util-linux curl strace ca-certificates adduser kmod libcap2-bin fontconfig""".split()
+    python3-pandas python3-matplotlib python3-pil python3-yaml python3-jinja2 python3-packaging iproute2
+    procps util-linux curl strace ca-certificates adduser kmod libcap2-bin fontconfig""".split()
 BUILD = """build-essential debhelper meson ninja-build pkgconf libsystemd-dev libcjson-dev libmicrohttpd-dev
     nettle-dev python3 python3-packaging fakeroot lintian ca-certificates systemd""".split()
 BUILD_NEWER = ["systemd-dev"]   # before trixie its files are in the systemd package
@@ -46,8 +46,8 @@ mkdir -p "$1/var/lib/systemd/linger"
 touch "$1/var/lib/systemd/linger/alice" "$1/var/lib/systemd/linger/bob"
 """
 
-# A fixed machine id (a missing one makes each boot a first boot, with presets), a journal that drops nothing, and
-# no timer that would install, clean or index something in the middle of a test.
+# A fixed machine id (a missing one makes each boot a first boot, with presets), a journal that drops
+# nothing, and no timer that would install, clean or index something in the middle of a test.
 SETTINGS = """
 systemd-machine-id-setup --root="$1" >/dev/null
 mkdir -p "$1/etc/systemd/journald.conf.d" "$1/mnt/host"
@@ -94,7 +94,8 @@ def packages(kind, suite):
 def recipe_key(kind, suite):
     units = [u.read_bytes() for u in sorted((HERE / "units").glob("*.service"))] if kind == "run" else []
     files = [c.read_bytes() for c in host.certificates()] if kind != "kernel" else []
-    return host.digest(RECIPE, kind, suite, packages(kind, suite), hooks(kind), host.apt_options(), *units, *files)
+    return host.digest(RECIPE, kind, suite, packages(kind, suite), hooks(kind), host.apt_options(),
+                       *units, *files)
 
 
 def folder(kind, suite):
@@ -144,7 +145,8 @@ def image(kind, suite):
 
 
 def disk(suite):
-    """An ext4 file system of the run image for the vm; never written to, the vm puts its changes elsewhere."""
+    """An ext4 file system of the run image for the vm; never written to, the vm puts its changes
+    elsewhere."""
     root = image("run", suite)
     path = root.parent / "disk.ext4"
     if not path.exists():
@@ -155,8 +157,8 @@ def disk(suite):
                 fresh = path.with_suffix(f".{os.getpid()}")
                 try:
                     # Room for what the tests write; the file is sparse.
-                    host.run("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", root, fresh, f"{used + 1500}M",
-                             log=host.CACHE / f"{root.parent.name}.log")
+                    host.run("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", root, fresh,
+                             f"{used + 1500}M", log=host.CACHE / f"{root.parent.name}.log")
                     os.rename(fresh, path)
                 finally:
                     fresh.unlink(missing_ok=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Builds the Debian package of this tree in the build image of a release, and runs lintian on it.
 
-Results are cached by a digest of the sources: CACHE/debs/SUITE-KEY holds the .deb, .changes and build.log."""
+Results are cached by a digest of the sources: CACHE/debs/SUITE-KEY holds the .deb, .changes and
+build.log."""
 
 import os
 import pathlib
@@ -37,8 +38,9 @@ def copy_sources(target):
 
 def inside(tree, argv, log, user="builder", folder="/src", binds=(), check=True, seconds=3600, setenv=()):
     """Runs a command in a tree as an ordinary user, without a network and without booting it."""
-    command = ["setpriv", "--pdeathsig", "KILL", "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe",
-               "--as-pid2", "--private-network", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+    command = ["setpriv", "--pdeathsig", "KILL",
+               "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--as-pid2",
+               "--private-network", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
                f"--directory={tree.root}", f"--user={user}", f"--chdir={folder}"]
     command += [f"--setenv={pair}" for pair in ("LC_ALL=C.UTF-8", *setenv)]
     command += [f"--bind={source}:{target}" for source, target in binds]

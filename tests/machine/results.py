@@ -46,15 +46,17 @@ def read(place, machine, path):
             if entry.get("end"):
                 ended = True
             else:
-                found.append(Result(place, entry["test"], entry["verdict"], entry["seconds"], entry["message"]))
+                found.append(Result(place, **entry))
     if not ended:
         last = found[-1].test if found else "no test"
-        found.append(Result(place, f"{machine}.machine", "fail", 0, f"the machine ended early, after {last}"))
+        message = f"the machine ended early, after {last}"
+        found.append(Result(place, f"{machine}.machine", "fail", 0, message))
     return found
 
 
 def united(results):
-    """One verdict for each place and test: what ran counts; unmet everywhere is one skip, elsewhere nothing."""
+    """One verdict for each place and test: what ran counts; unmet everywhere is one skip, elsewhere
+    nothing."""
     ran = [r for r in results if r.verdict != "unmet"]
     ran_somewhere = {r.test for r in ran}
     skipped = {}

@@ -25,7 +25,7 @@ COMPILER_OPTIONS = {
 }
 
 
-# ---- host tiers --------------------------------------------------------------------------------------------------
+# ---- host tiers -------------------------------------------------------------------------------------------
 
 def _build_folder(compiler):
     key = host.digest(host.TREE, images.recipe_key("build", "bookworm"), compiler)
@@ -36,7 +36,8 @@ def _build_folder(compiler):
 
 
 def compiled(compiler, suites, where, names=()):
-    """Builds with warnings as errors and runs the meson tests of the suites, in the oldest release's build image."""
+    """Builds with warnings as errors and runs the meson tests of the suites, in the oldest release's build
+    image."""
     log = where / f"meson-{compiler}.log"
     root = images.image("build", "bookworm")
     build = _build_folder(compiler)
@@ -60,8 +61,8 @@ def compiled(compiler, suites, where, names=()):
         report = build / "meson-logs" / "testlog.junit.xml"
         report.unlink(missing_ok=True)
         chosen = [option for suite in suites for option in ("--suite", suite)]
-        done = inside("meson", "test", "-C", "/build", "--no-rebuild", "--print-errorlogs", *chosen, *names,
-                      check=False)
+        done = inside("meson", "test", "-C", "/build", "--no-rebuild", "--print-errorlogs", *chosen,
+                      *names, check=False)
         if report.exists():
             cases = _junit(report, compiler)
             shutil.copy(report, where / f"meson-{compiler}.xml")
@@ -73,55 +74,58 @@ def compiled(compiler, suites, where, names=()):
         return found + cases
 
 
+def _case_message(case, suite):
+    """What a test case or, failing that, its whole test printed."""
+    texts = [case.findtext("system-out"), case.findtext("system-err")]
+    if not any(texts):
+        texts = [suite.findtext("system-out"), suite.findtext("system-err")]
+    return "".join(text or "" for text in texts)
+
+
 def _junit(path, place):
     found = []
     for suite in xml.etree.ElementTree.parse(path).getroot().iter("testsuite"):
-        output = (suite.findtext("system-out") or "") + (suite.findtext("system-err") or "")
         for case in suite.iter("testcase"):
             verdict, message = "pass", ""
-            for tag in ("failure", "error"):
-                if case.find(tag) is not None:
-                    verdict = "fail"
-                    own = (case.find(tag).get("message") or "") + (case.find(tag).text or "")
-                    message = own + (case.findtext("system-out") or "") + (case.findtext("system-err") or "") or output
-            if case.find("skipped") is not None:
-                verdict = "skip"
-                message = case.find("skipped").get("message") or (case.find("skipped").text or "") or output[-300:] \
-                    or "skipped by the test itself"
+            for tag, meaning in (("failure", "fail"), ("error", "fail"), ("skipped", "skip")):
+                found_tag = case.find(tag)
+                if found_tag is not None:
+                    verdict = meaning
+                    own = (found_tag.get("message") or "") + (found_tag.text or "")
+                    message = own + _case_message(case, suite)[-4000:]
             # The whole test where it has no cases of its own, else test and case.
             name = f"{suite.get('name')}.{case.get('name')}"
-            found.append(results.Result(place, name, verdict, float(case.get("time") or 0), message[-4000:]))
+            found.append(results.Result(place, name, verdict, float(case.get("time") or 0), message))
     return found
 
 
-# ---- packages ----------------------------------------------------------------------------------------------------
+# ---- packages ---------------------------------------------------------------------------------------------
 
 def packaged(suite, checked=True):
     """Builds the package and runs lintian."""
     found = []
     started = time.monotonic()
-    try:
-        package.build(suite, checked)
-    except host.Failed as error:
-        return [results.Result(suite, "package.build", "fail", time.monotonic() - started, str(error))]
-    found.append(results.Result(suite, "package.build", "pass", time.monotonic() - started))
-    started = time.monotonic()
-    try:
-        package.lint(suite)
-        found.append(results.Result(suite, "package.lintian", "pass", time.monotonic() - started))
-    except host.Failed as error:
-        found.append(results.Result(suite, "package.lintian", "fail", time.monotonic() - started, str(error)))
+    for name, step in (("package.build", lambda: package.build(suite, checked)),
+                       ("package.lintian", lambda: package.lint(suite))):
+        try:
+            step()
+            found.append(results.Result(suite, name, "pass", time.monotonic() - started))
+        except host.Failed as error:
+            found.append(results.Result(suite, name, "fail", time.monotonic() - started, str(error)))
+            break
     return found
 
 
-# ---- machines ----------------------------------------------------------------------------------------------------
+# ---- machines ---------------------------------------------------------------------------------------------
 
 def exchange(suite, machine, where):
-    """The directory a machine shares with the host: tests and package in it, verdicts come back in results/."""
+    """The directory a machine shares with the host: tests and package in it, verdicts come back in
+    results/."""
     path = where / f"{machine}-{suite}"
     path.mkdir(parents=True)
     path.chmod(0o755)
-    shutil.copytree(host.TREE / "tests" / "system", path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(host.TREE / "tests" / "system", path / "tests",
+                    ignore=shutil.ignore_patterns("__pycache__"))
     deb = package.deb(suite)
     shutil.copy(deb, path / "mcp-exec.deb")
     (path / "results").mkdir()
@@ -137,24 +141,25 @@ def in_container(suite, where, names=(), quick=False, scripts="test_*.py"):
     machine = "container" if scripts == "test_*.py" else "package"
     try:
         shared = exchange(suite, machine, where)
-        log = shared / "console.log"
-        with container.Container(suite, shared=[(shared, "/mnt/host", True)], log=shared / "boot.log") as guest, \
+        machine_log, log = shared / "boot.log", shared / "console.log"
+        with container.Container(suite, [(shared, "/mnt/host", True)], machine_log) as guest, \
                 open(log, "wb") as out:
+            def inside(*argv, **kwargs):
+                return guest.run(*argv, check=False, stdout=out, stderr=out, **kwargs).returncode
             if scripts == "test_*.py":
-                done = guest.run("sh", "/mnt/host/tests/prepare.sh", "/mnt/host/mcp-exec.deb", check=False,
-                                 stdout=out, stderr=out)
-                if done.returncode != 0:
-                    raise host.Failed(f"the package could not be installed and started:\n{log.read_text()[-4000:]}")
-            argv = ["python3", "/mnt/host/tests/run.py", "--results", "/mnt/host/results", "--where", "container",
-                    "--scripts", scripts, *(["--quick"] if quick else []), *names]
-            guest.run(*argv, check=False, stdout=out, stderr=out, timeout=MACHINE_SECONDS)
+                if inside("sh", "/mnt/host/tests/prepare.sh", "/mnt/host/mcp-exec.deb") != 0:
+                    raise host.Failed(f"the package did not install and start:\n{log.read_text()[-4000:]}")
+            inside("python3", "/mnt/host/tests/run.py", "--results", "/mnt/host/results",
+                   "--where", "container", "--scripts", scripts, *(["--quick"] if quick else []), *names,
+                   timeout=MACHINE_SECONDS)
     except (host.Failed, OSError, subprocess.SubprocessError) as error:
         return _machine_failed(suite, machine, error)
     return results.read(suite, machine, shared / "results" / "results.jsonl")
 
 
 def in_vm(suite, where, names=None, exact=None, quick=False):
-    """Runs system tests in the vm: those matching names, or exactly the ones listed and all marked also_vm."""
+    """Runs system tests in the vm: those matching names, or exactly the ones listed and all marked
+    also_vm."""
     try:
         shared = exchange(suite, "vm", where)
         argv = ["python3", "/mnt/host/tests/run.py", "--results", "/mnt/host/results", "--where", "vm",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A test machine as a virtual machine without KVM: Debian's user-mode Linux, an ordinary program.
 
-It has what a container on a cgroup v1 host lacks: the memory, pids and cpu controllers, and a kernel of its own.
-It boots a disk made from a run image (changes go to a copy-on-write file), finds a shared directory at /mnt/host,
-runs boot.sh from there by test-machine.service, and turns itself off."""
+It has what a container on a cgroup v1 host lacks: the memory, pids and cpu controllers, and a kernel of its
+own. It boots a disk made from a run image (changes go to a copy-on-write file), finds a shared directory at
+/mnt/host, runs boot.sh from there by test-machine.service, and turns itself off."""
 
 import os
 import pathlib
@@ -40,7 +40,8 @@ def kernel():
 
 
 def run_boot_script(suite, script, shared, seconds, log):
-    """Boots, runs `script` (text of a shell script) inside with `shared` at /mnt/host, and waits for the power-off.
+    """Boots, runs `script` (text of a shell script) inside with `shared` at /mnt/host, and waits for the
+    power-off.
 
     What the script leaves in /mnt/host is in `shared` afterwards. Raises Failed when the time is up."""
     shared = pathlib.Path(shared)
@@ -51,8 +52,8 @@ def run_boot_script(suite, script, shared, seconds, log):
     # The vm's memory and copy-on-write file live in the overlay's tmpfs, below /tmp of the small root.
     with overlay.Overlay(root) as tree:
         try:
-            for name, source in (("exchange", shared), ("disk", disk.parent), ("proc", "/proc"), ("dev", "/dev"),
-                                 ("sys", "/sys"), ("tmp", _folder(tree.work / "tmp"))):
+            for name, source in (("exchange", shared), ("disk", disk.parent), ("proc", "/proc"),
+                                 ("dev", "/dev"), ("sys", "/sys"), ("tmp", _folder(tree.work / "tmp"))):
                 tree.bind(source, name)
             # Only extracted, never configured: the links of a merged /usr come with a package's script.
             for name in ("bin", "lib", "lib64"):
@@ -65,8 +66,8 @@ def run_boot_script(suite, script, shared, seconds, log):
                     "systemd.show_status=0", *options]
             with open(log, "ab") as out:
                 env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "TMPDIR": "/tmp"}
-                process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                                           env=env, start_new_session=True)
+                process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out,
+                                           stderr=subprocess.STDOUT, env=env, start_new_session=True)
             try:
                 process.wait(seconds)
             except subprocess.TimeoutExpired:
@@ -84,7 +85,8 @@ def _folder(path):
 def run_command(suite, command, shared=None, prepare=False, seconds=900, log=os.devnull):
     """Runs a shell command in a fresh vm and returns (exit status, output).
 
-    shared: a directory to show at /mnt/host; prepare: install the package in it and start the sockets first."""
+    shared: a directory to show at /mnt/host; prepare: install the package in it and start the sockets
+    first."""
     with tempfile.TemporaryDirectory(prefix="mcp-exec-vm-shared.") as own:
         folder = pathlib.Path(shared or own)
         (folder / "command.sh").write_text(command + "\n")

@@ -24,13 +24,15 @@ class Response:
 
 
 class HttpClient:
-    """Talks to http://HOST:PORT/mcp; a token goes into Authorization or, with token_header, into that header."""
+    """Talks to http://HOST:PORT/mcp; a token goes into Authorization or, with token_header, into that
+    header."""
 
     def __init__(self, port, host="127.0.0.1", path="/mcp", token=None, token_header=None, handshake=True):
         self.host, self.port, self.path = host, port, path
         self.headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         if token is not None:
-            self.headers.update({token_header: token} if token_header else {"Authorization": f"Bearer {token}"})
+            name, value = (token_header, token) if token_header else ("Authorization", f"Bearer {token}")
+            self.headers[name] = value
         self._next = 1
         self.server = None
         if handshake:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the system tests are written with. Runs inside a test machine, as root, with the standard library only.
+"""What the system tests are written with. Runs inside a test machine, as root, with the standard library
+only.
 
-A test is a plain function test_<behaviour> in a file test_<subject>.py. Decorators say what it needs; a test whose
-needs this machine cannot meet is left to the next one. See README.md beside this file."""
+A test is a plain function test_<behaviour> in a file test_<subject>.py. Decorators say what it needs; a test
+whose needs this machine cannot meet is left to the next one. See README.md beside this file."""
 
 import contextlib
 import functools
@@ -24,10 +25,11 @@ SOCKETS = ("mcp-exec.socket", "mcp-exec-launcher.socket")
 
 
 class Skip(Exception):
-    """Raised by a test that finds it cannot say anything here. The reason is printed, and is rarely a good one."""
+    """Raised by a test that finds it cannot say anything here. The reason is printed, and is rarely a good
+    one."""
 
 
-# ---- what a test needs -------------------------------------------------------------------------------------------
+# ---- what a test needs ------------------------------------------------------------------------------------
 
 def _mark(**marks):
     def decorate(function):
@@ -104,7 +106,7 @@ def unmet(names):
     return missing
 
 
-# ---- the machine -------------------------------------------------------------------------------------------------
+# ---- the machine ------------------------------------------------------------------------------------------
 
 def uid_of(user):
     return pwd.getpwnam(user).pw_uid
@@ -127,10 +129,11 @@ def user_options(user):
 
 
 def sh(command, user="root", check=True, input=None, timeout=60, env=None):
-    """Runs a command (a list, or a string for the shell); stdout and stderr are text. Raises unless it succeeds."""
+    """Runs a command (a list, or a string for the shell); stdout and stderr are text. Raises unless it
+    succeeds."""
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-    done = subprocess.run(argv, input=input, capture_output=True, text=True, errors="replace", timeout=timeout,
-                          env=minimal_environment(user) if env is None else env, **user_options(user))
+    done = subprocess.run(argv, input=input, capture_output=True, text=True, errors="replace",
+                          timeout=timeout, env=minimal_environment(user) if env is None else env, **user_options(user))
     if check and done.returncode != 0:
         raise AssertionError(f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done
@@ -168,7 +171,8 @@ def wait_until(condition, seconds=10, what=None, step=0.05):
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what or getattr(condition, '__name__', condition)}")
+            name = what or getattr(condition, "__name__", condition)
+            raise AssertionError(f"not within {seconds} s: {name}")
         time.sleep(step)
 
 
@@ -201,7 +205,7 @@ def configured(text):
         start_sockets()
 
 
-# ---- the journal -------------------------------------------------------------------------------------------------
+# ---- the journal ------------------------------------------------------------------------------------------
 
 def journal_cursor():
     """Where the journal ends now; give it to journal() to see only what came later."""
@@ -214,7 +218,8 @@ def journal_cursor():
 def journal(after=None, **fields):
     """The records of this boot that match all fields, oldest first, as dicts."""
     sh(["journalctl", "--sync"], check=False)
-    argv = ["journalctl", "--boot", "--all", "--output=json", "--no-pager", *[f"{k}={v}" for k, v in fields.items()]]
+    argv = ["journalctl", "--boot", "--all", "--output=json", "--no-pager"]
+    argv += [f"{name}={value}" for name, value in fields.items()]
     if after:
         argv.append(f"--after-cursor={after}")
     return [json.loads(line) for line in sh(argv).stdout.splitlines() if line.startswith("{")]
@@ -225,7 +230,7 @@ def record_of(run_id, after=None, seconds=10):
     return wait_until(lambda: journal(after=after, MCP_EXEC_RUN_ID=run_id), seconds, f"the record of run {run_id}")[-1]
 
 
-# ---- clients -----------------------------------------------------------------------------------------------------
+# ---- clients ----------------------------------------------------------------------------------------------
 
 class RpcError(Exception):
     """A JSON-RPC error that the server answered with."""
@@ -350,7 +355,8 @@ class _Peer:
         return self.start(tool, arguments).result(timeout)
 
     def exec(self, code, timeout=60, **arguments):
-        """Runs code and returns structuredContent; a call that did not run is an AssertionError with its text."""
+        """Runs code and returns structuredContent; a call that did not run is an AssertionError with its
+        text."""
         result = self.call("exec", {"code": code, **arguments}, timeout)
         if result.get("isError") or "structuredContent" not in result:
             raise AssertionError(f"exec did not run: {text_of(result)}")
@@ -382,7 +388,8 @@ def text_of(result):
 
 
 class Client(_Peer):
-    """A client of the system service's Unix socket, as root or as another user (in a process of that user)."""
+    """A client of the system service's Unix socket, as root or as another user (in a process of that
+    user)."""
 
     def __init__(self, path=SOCKET, user="root", handshake=True):
         # A process of its own holds the connection, for the server looks at the peer's uid and groups.
@@ -437,7 +444,8 @@ class StdioClient(_Peer):
         self._errors = []
         self.process = subprocess.Popen(
             ["/usr/bin/mcp-exec", "stdio", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=minimal_environment(user) if env is None else env, **user_options(user))
+            stderr=subprocess.PIPE, env=minimal_environment(user) if env is None else env,
+            **user_options(user))
         self._drain = threading.Thread(target=self._collect, daemon=True)
         self._drain.start()
         try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Installation, upgrade, removal and purge of the package. Starts in a machine that does not have it; the tests
-run in the order written, each from where the one before left the machine."""
+"""Installation, upgrade, removal and purge of the package. Starts in a machine that does not have it; the
+tests run in the order written, each from where the one before left the machine."""
 
 import pathlib
 import pwd
@@ -14,7 +14,8 @@ DEB = "/mnt/host/mcp-exec.deb"
 NEWER = "/tmp/mcp-exec-newer.deb"
 APT = "DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends --no-download"
 OUR_UNITS = (*SERVICES, *SOCKETS)
-# Found by name, and allowed to stay: the package manager's records, logs, this machine's own files, other mounts.
+# Found by name, and allowed to stay: the package manager's records, logs, this machine's own files, other
+# mounts.
 NOT_OURS = ("/mnt/", "/proc/", "/sys/", "/var/lib/dpkg/", "/var/log/", "/var/cache/apt/", "/var/lib/apt/",
             "/tmp/mcp-exec-newer", "/var/lib/systemd/deb-systemd-helper-")
 
@@ -90,8 +91,11 @@ def test_upgrade_answers_the_call_under_way_and_goes_on_serving():
 
 @timeout(180)
 def test_no_client_is_refused_while_the_package_is_configured_again():
-    done = subprocess.Popen(["dpkg-reconfigure", "-f", "noninteractive", "mcp-exec"], stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL)
+    # As dpkg does when it upgrades: the maintainer script with the version that was there before.
+    done = subprocess.Popen(["/var/lib/dpkg/info/mcp-exec.postinst", "configure", installed_version()],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DPKG_MAINTSCRIPT_PACKAGE": "mcp-exec",
+                                 "DPKG_MAINTSCRIPT_NAME": "postinst", "DEBIAN_FRONTEND": "noninteractive"})
     served = 0
     while done.poll() is None or served < 3:
         with Client() as client:
@@ -127,8 +131,8 @@ def test_installing_again_serves_with_the_kept_configuration():
 def test_purge_leaves_nothing():
     sh("rm -f /etc/mcp-exec/mcp-exec.conf.d/*.conf")
     sh(f"{APT} purge mcp-exec", timeout=100)
-    left = [path for path in sh("find / -xdev -iname '*mcp-exec*'; find /run -iname '*mcp-exec*'").stdout.split()
-            if not path.startswith(NOT_OURS)]
+    found = sh("find / -xdev -iname '*mcp-exec*'; find /run -iname '*mcp-exec*'").stdout.split()
+    left = [path for path in found if not path.startswith(NOT_OURS)]
     assert left == [], left
     assert run_units() == []
     states = sh("systemctl list-units --all --plain --no-legend --full 'mcp-exec*'").stdout

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Runs the system tests inside a test machine, each in a process of its own, and streams their verdicts.
 
-Writes RESULTS/results.jsonl, one object a line: test, verdict (pass, fail, skip, unmet), seconds, message. A test is
-`unmet` when this machine lacks what it needs; the host then runs it elsewhere. Usage inside a machine:
-    python3 run.py --results DIR [--where container|vm] [--factor N] [--quick] [--also-vm] [--names FILE] [NAME...]
+Writes RESULTS/results.jsonl, one object a line: test, verdict (pass, fail, skip, unmet), seconds, message. A
+test is `unmet` when this machine lacks what it needs; the host then runs it elsewhere. Usage inside a
+machine:
+    python3 run.py --results DIR [--where container|vm] [--factor N] [--quick] [--also-vm] [--names FILE]
+    [NAME...]
 A NAME matches a test when it is a part of FILE.FUNCTION."""
 
 import argparse
@@ -65,8 +67,8 @@ def run_one(name):
 
 def save_journal(results, name, since):
     with open(results / f"journal-{name}.txt", "wb") as out:
-        subprocess.run(["journalctl", "--boot", "--lines=400", "--no-pager", "--all", "--output=short-precise",
-                        f"--since=@{int(since)}"], stdout=out, stderr=subprocess.STDOUT, timeout=60)
+        subprocess.run(["journalctl", "--boot", "--lines=400", "--no-pager", "--all",
+                        "--output=short-precise", f"--since=@{int(since)}"], stdout=out, stderr=subprocess.STDOUT, timeout=60)
 
 
 def supervise(name, limit, results):
@@ -76,8 +78,9 @@ def supervise(name, limit, results):
     since = time.time()
     started = time.monotonic()
     with open(log, "wb") as out:
-        child = subprocess.Popen([sys.executable, str(HERE / "run.py"), "--one", name], stdin=subprocess.DEVNULL,
-                                 stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        argv = [sys.executable, str(HERE / "run.py"), "--one", name]
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                 start_new_session=True)
         try:
             status = child.wait(limit)
         except subprocess.TimeoutExpired:
