@@ -17,8 +17,8 @@ typedef struct McpToolOps {
         int (*list)(void *userdata, McpVersion version, JsonWriter *w);
         bool (*exists)(void *userdata, const char *name);
         /* Begins the call; arguments is an object, borrowed until return. Exactly one mcp_call_finish()
-         * follows, now or later, unless cancel() comes first. Returns 0, or -errno with the call not finished
-         * (the engine then answers -32603). */
+         * follows, now or later, unless cancel() comes first. Returns 0, or -errno with the call not
+         * finished (the engine then answers -32603). */
         int (*call)(void *userdata, const char *name, const JsonValue *arguments, McpCall *call);
         /* The client gave up: end the work; the call is invalid afterwards. tool_data is what
          * mcp_call_set_data() left. */
@@ -37,8 +37,8 @@ McpVersion mcp_call_version(const McpCall *c);
 bool mcp_call_wants_progress(const McpCall *c);
 bool mcp_call_wants_output(const McpCall *c); /* our own: _meta["mcp-exec/output"] is true (mcp-exec run) */
 
-/* notifications/progress with this message (UTF-8, may be NULL); progress is the elapsed time in seconds, made
- * strictly increasing here. No-op without a token. Returns 0 or -errno. */
+/* notifications/progress with this message (UTF-8, may be NULL); progress is the elapsed time in seconds,
+ * made strictly increasing here. No-op without a token. Returns 0 or -errno. */
 int mcp_call_progress(McpCall *c, uint64_t elapsed_usec, const char *message);
 
 /* notifications/mcp-exec/output {requestId, stream: 1 or 2, data: base64}; no-op unless wanted. */

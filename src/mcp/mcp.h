@@ -6,7 +6,7 @@
  *   transport ── bytes of one message ──► mcp_peer_dispatch() ──► method table of its era ──► McpToolOps
  *   transport ◄── McpSink: send(), finish() ◄── replies, progress ◄── mcp_call_…() ◄── tool
  *
- * Transports (peer.h) know no method, tools (call.h) know no envelope. This header is the sum of the room. */
+ * Transports (peer.h) know no method, tools (call.h) know no envelope. This header is the whole room. */
 
 #include "base/buffer.h"
 #include "base/macro.h"
@@ -25,7 +25,7 @@ enum {
         MCP_ERROR_HEADER_MISMATCH = -32020,
         MCP_ERROR_MISSING_CAPABILITY = -32021,
         MCP_ERROR_UNSUPPORTED_VERSION = -32022,
-        MCP_ERROR_REFUSED = -31000,     /* not authorised, wrong Host or Origin, not acceptable … (HTTP 4xx) */
+        MCP_ERROR_REFUSED = -31000,     /* not authorised, wrong Host or Origin, … (HTTP 4xx) */
         MCP_ERROR_UNAVAILABLE = -31001, /* too many connections, shutting down (HTTP 429, 503) */
 };
 

@@ -17,7 +17,7 @@ typedef struct McpPeer McpPeer;
 #define MCP_IN_FLIGHT_MAX 1024 /* requests of one peer; one more is answered with MCP_ERROR_UNAVAILABLE */
 
 typedef enum McpPeerKind {
-        MCP_PEER_PIPE, /* newline framing: end of stream cancels everything; cancel matches ids across eras */
+        MCP_PEER_PIPE, /* newline framing: its end cancels everything; cancel matches ids across eras */
         MCP_PEER_HTTP, /* one exchange per POST; legacy disconnect does not cancel, modern does */
 } McpPeerKind;
 
