@@ -27,7 +27,7 @@ enum {
         JSON_E_SYNTAX,    /* not JSON, or not UTF-8 */
         JSON_E_DEPTH,     /* nested deeper than JSON_DEPTH_MAX */
         JSON_E_SIZE,      /* beyond JSON_BYTES_MAX, JSON_VALUES_MAX or JSON_NUMBER_CHARS_MAX */
-        JSON_E_TEXT,      /* valid, but "\u0000" or a lone surrogate in a string cannot be carried unchanged */
+        JSON_E_TEXT,      /* valid, but "\u0000" or a lone surrogate in a string cannot be kept */
         JSON_E_DUPLICATE, /* one object has a key twice: two readers could disagree on what was asked */
 };
 
@@ -47,7 +47,8 @@ const char* json_error_to_string(int code);
 /* The member of the top-level object with this name, as the exact bytes of its value (no white space
  * around), found by the raw scanner even where json_parse() refuses the text (as far as it is readable).
  * Returns 1 and the span, or 0. */
-int json_raw_member(const char *text, size_t n_bytes, const char *name, const char **ret, size_t *ret_bytes);
+int json_raw_member(const char *text, size_t n_bytes, const char *name, const char **ret,
+                    size_t *ret_bytes);
 
 /* Splits a top-level array into the raw bytes of its elements, one call each; *pos starts at 0.
  * Returns 1 with an element, 0 at the end, -EBADMSG when the text is no array. */
@@ -104,7 +105,7 @@ void json_begin_array(JsonWriter *w);
 void json_end_array(JsonWriter *w);
 void json_key(JsonWriter *w, const char *key);
 void json_string(JsonWriter *w, const char *s);               /* NULL writes null */
-void json_string_n(JsonWriter *w, const char *s, size_t n_bytes); /* valid UTF-8; NUL and control bytes may be */
+void json_string_n(JsonWriter *w, const char *s, size_t n_bytes); /* valid UTF-8, NUL allowed */
 void json_integer(JsonWriter *w, int64_t i);
 void json_unsigned(JsonWriter *w, uint64_t i);
 void json_boolean(JsonWriter *w, bool b);

@@ -109,7 +109,7 @@ const char* json_error_to_string(int code) {
         case JSON_E_SIZE:
                 return "JSON too large: at most 16 MiB, 65536 values and 62 characters in a number";
         case JSON_E_TEXT:
-                return "a string contains \\u0000 or half of a surrogate pair, which cannot be kept as it is";
+                return "a string contains \\u0000 or half of a surrogate pair, which cannot be kept";
         case JSON_E_DUPLICATE:
                 return "one JSON object has a key twice";
         default:

@@ -87,7 +87,8 @@ static bool key_is(const char *t, size_t start, size_t end, const char *name) {
         return *name == '\0';
 }
 
-int json_raw_member(const char *text, size_t n_bytes, const char *name, const char **ret, size_t *ret_bytes) {
+int json_raw_member(const char *text, size_t n_bytes, const char *name, const char **ret,
+                    size_t *ret_bytes) {
         size_t i;
 
         assert(text || n_bytes == 0);

@@ -195,7 +195,8 @@ static int check_type(const JsonField *f, const JsonValue *v, const char *path, 
                                 v->valuedouble < -(double) SAFE_INTEGER_MAX;
 
                 return complain(path, f->name,
-                                is_large ? "must be an integer within ±2^53" : "must be an integer, not a fraction",
+                                is_large ? "must be an integer within ±2^53"
+                                         : "must be an integer, not a fraction",
                                 reterr_message);
         }
         return 0;
