@@ -7,8 +7,6 @@
 #include "base/strv.h"
 #include "launch/unit-message.h"
 
-DEFINE_CLEANUP(sd_bus_message*, sd_bus_message_unref);
-
 static int append_strings(sd_bus_message *m, char *const *strings) {
         int r;
 

@@ -328,7 +328,8 @@ WireLimits limits_ceiling(const Settings *s) {
 
 static uint64_t clamp(uint64_t value, uint64_t floor, uint64_t ceiling) {
         /* A ceiling below the floor is the administrator's word and wins. */
-        return MIN_OF(MAX_OF(value, floor), ceiling);
+        value = MAX_OF(value, floor);
+        return MIN_OF(value, ceiling);
 }
 
 void limits_clamp(WireLimits *l, const WireLimits *ceiling) {

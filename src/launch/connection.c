@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Connection: one daemon on the seam, and its runs. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "launch/connection.h"
+#include "launch/job.h"
+#include "wire/wire.h"
+
+/* One turn of the event loop reads no more than this, so that signals of running units are heard in between. */
+#define PACKETS_PER_TURN_MAX 16
+
+struct Run {
+        Connection *connection;
+        uint64_t id;
+        Job *job;
+        Run *next, *previous;
+};
+
+static void run_free(Run *run) {
+        Connection *c = run->connection;
+
+        if (run->next)
+                run->next->previous = run->previous;
+        if (run->previous)
+                run->previous->next = run->next;
+        else
+                c->runs = run->next;
+        c->n_runs--;
+        free(run);
+}
+
+static Run* find_run(Connection *c, uint64_t id) {
+        for (Run *run = c->runs; run; run = run->next)
+                if (run->id == id)
+                        return run;
+        return NULL;
+}
+
+/* Closing is put off to the event loop: callers up the stack still hold the connection. */
+static void connection_close_soon(Connection *c) {
+        c->is_closing = true;
+        (void) shutdown(c->fd, SHUT_RDWR); /* wakes our own source up with the end of the connection */
+}
+
+static void connection_send(Connection *c, const WireMessage *m) {
+        int r;
+
+        if (c->is_closing)
+                return;
+        r = wire_send(c->fd, m, NULL, 0);
+        if (r < 0) {
+                /* -EAGAIN: a daemon that does not read its results is no good to anybody. */
+                log_warning_errno(r, "Closing the connection of process %d: it does not take a message", (int) c->pid);
+                connection_close_soon(c);
+        }
+}
+
+static void send_refused(Connection *c, uint64_t id, const Problem *problem) {
+        WireMessage m = {};
+
+        wire_header_init(&m, WIRE_REFUSED, id);
+        wire_set_text(m.refused.reason, sizeof(m.refused.reason), problem->reason);
+        wire_set_text(m.refused.remedy, sizeof(m.refused.remedy), problem->remedy);
+        connection_send(c, &m);
+}
+
+static void on_started(Job *j, void *userdata) {
+        Run *run = userdata;
+        WireMessage m = {};
+
+        wire_header_init(&m, WIRE_STARTED, run->id);
+        job_fill_started(j, &m.started);
+        connection_send(run->connection, &m);
+}
+
+static void on_finished(Job *j _unused_, const WireFinished *finished, void *userdata) {
+        Run *run = userdata;
+        Connection *c = run->connection;
+        WireMessage m = { .finished = *finished };
+
+        wire_header_init(&m, WIRE_FINISHED, run->id);
+        run_free(run);
+        connection_send(c, &m);
+}
+
+static void on_refused(Job *j _unused_, const Problem *problem, const char *unknown_property _unused_,
+                       void *userdata) {
+        Run *run = userdata;
+        Connection *c = run->connection;
+        uint64_t id = run->id;
+
+        run_free(run);
+        send_refused(c, id, problem);
+}
+
+static const JobHandlers run_handlers = {
+        .on_started = on_started,
+        .on_finished = on_finished,
+        .on_refused = on_refused,
+};
+
+/* Why a well-formed START is not obeyed. */
+static int check_start(const Connection *c, const WireStart *start, Problem *p) {
+        static const char no_environment[sizeof(start->environment)] = {};
+
+        if (c->sandbox->has_problem) {
+                *p = c->sandbox->problem;
+                return -EOPNOTSUPP;
+        }
+        if (c->n_runs >= WIRE_JOBS_PER_CONNECTION_MAX || !c->handlers->may_start(c->handlers->userdata))
+                return problem_set(p, EBUSY, "Try again when others have ended, or lower MaxParallel= and PoolSize=",
+                                   "The launcher runs as many sandboxes as it may");
+        if (start->interpreter != 0)
+                return problem_set(p, ENOENT, "Use interpreter 0, the one of Python=", "No interpreter %u is configured",
+                                   start->interpreter);
+        if (memcmp(start->environment, no_environment, sizeof(no_environment)) != 0)
+                return problem_set(p, ENOENT, "Prepare it first", "The environment of packages does not exist");
+        return 0;
+}
+
+static int begin_run(Connection *c, const WireStart *start, const int fds[static _WIRE_FD_MAX]) {
+        _cleanup_(unit_spec_freep) UnitSpec *spec = NULL;
+        WireLimits limits = start->limits;
+        Run *run;
+        int r;
+
+        limits_clamp(&limits, &c->sandbox->ceiling);
+        r = sandbox_unit_spec(c->sandbox, /* is_selftest= */ false, &limits, &spec);
+        if (r < 0)
+                return r;
+
+        run = calloc(1, sizeof(*run));
+        if (!run)
+                return -ENOMEM;
+        run->connection = c;
+        run->id = start->header.job_id;
+        r = job_start(c->sandbox->manager, spec, fds, &run_handlers, run, &run->job);
+        if (r < 0) {
+                free(run);
+                return r;
+        }
+
+        run->next = c->runs;
+        if (c->runs)
+                c->runs->previous = run;
+        c->runs = run;
+        c->n_runs++;
+        return 0;
+}
+
+static int on_start(Connection *c, const WireStart *start, const int fds[static _WIRE_FD_MAX]) {
+        Problem problem = {};
+        int r;
+
+        if (find_run(c, start->header.job_id) || wire_check_start_fds(fds) < 0)
+                return -EBADMSG;
+
+        r = check_start(c, start, &problem);
+        if (r >= 0) {
+                r = begin_run(c, start, fds);
+                if (r < 0) {
+                        (void) log_error_errno(r, "A unit cannot be asked for");
+                        (void) problem_set(&problem, -r, REMEDY_JOURNAL, "The launcher could not ask for the sandbox");
+                }
+        }
+        if (r < 0)
+                send_refused(c, start->header.job_id, &problem);
+        return 0;
+}
+
+static int on_assign(Connection *c, const WireAssign *assign) {
+        Run *run = find_run(c, assign->header.job_id);
+        WireLimits limits = assign->limits;
+        int r;
+
+        if (!run)
+                return 0; /* its FINISHED is on the way */
+
+        limits_clamp(&limits, &c->sandbox->ceiling);
+        r = job_assign(run->job, &limits);
+        if (r < 0) {
+                (void) log_error_errno(r, "%s cannot be limited, killing it", job_unit(run->job));
+                job_stop(run->job);
+        }
+        return 0;
+}
+
+static int on_message(Connection *c, const WireMessage *m, const int fds[static _WIRE_FD_MAX]) {
+        Run *run;
+
+        switch (m->header.type) {
+        case WIRE_START:
+                return on_start(c, &m->start, fds);
+        case WIRE_ASSIGN:
+                return on_assign(c, &m->assign);
+        case WIRE_STOP:
+                run = find_run(c, m->header.job_id);
+                if (run)
+                        job_stop(run->job);
+                return 0;
+        default:
+                return -EBADMSG;
+        }
+}
+
+static int receive_one(Connection *c) {
+        int fds[_WIRE_FD_MAX] = { -EBADF, -EBADF, -EBADF };
+        WireMessage m;
+        int r;
+
+        r = wire_receive(c->fd, WIRE_ROLE_LAUNCHER, &m, fds);
+        if (r > 0)
+                r = on_message(c, &m, fds) < 0 ? -EBADMSG : 1;
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++)
+                safe_close(fds[i]);
+        return r;
+}
+
+static int on_readable(sd_event_source *s _unused_, int fd _unused_, uint32_t events _unused_, void *userdata) {
+        Connection *c = userdata;
+        int r = 1;
+
+        for (unsigned i = 0; i < PACKETS_PER_TURN_MAX && r > 0 && !c->is_closing; i++)
+                r = receive_one(c);
+        if (r == -EAGAIN || (r > 0 && !c->is_closing))
+                return 0;
+
+        if (r == -EBADMSG)
+                log_error("Closing the connection of process %d (uid %u): it sent what no daemon of ours sends",
+                          (int) c->pid, (unsigned) c->uid);
+        c->handlers->on_closed(c, c->handlers->userdata);
+        return 0;
+}
+
+void connection_greet(Connection *c) {
+        const Sandbox *s;
+        WireMessage m = {};
+        WireHello *h = &m.hello;
+
+        assert(c && !c->is_greeted);
+
+        s = c->sandbox;
+        wire_header_init(&m, WIRE_HELLO, 0);
+        h->verdict = s->has_problem ? WIRE_VERDICT_REFUSED : WIRE_VERDICT_OK;
+        h->is_user = s->is_user;
+        h->controllers = (uint8_t) s->controllers;
+        h->n_interpreters = 1;
+        h->memory_max_bytes = s->ceiling.memory_max_bytes;
+        h->tasks_max = s->ceiling.tasks_max;
+        h->cpu_quota_per_sec_usec = s->ceiling.cpu_quota_per_sec_usec;
+        h->runtime_max_usec = s->ceiling.runtime_max_usec;
+        if (s->settings) {
+                h->tmpfs_bytes = s->settings->tmpfs_bytes;
+                h->is_relaxed = s->settings->require_controllers !=
+                                (CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU);
+        }
+        if (s->manager) {
+                h->manager_version = s->manager->version;
+                h->has_memory_peak = s->manager->version >= MANAGER_VERSION_MEMORY_PEAK;
+                wire_set_text(h->manager_version_text, sizeof(h->manager_version_text), s->manager->version_text);
+        }
+        wire_set_text(h->interpreter, sizeof(h->interpreter), s->python ? s->python : "");
+        if (s->has_problem) {
+                wire_set_text(h->reason, sizeof(h->reason), s->problem.reason);
+                wire_set_text(h->remedy, sizeof(h->remedy), s->problem.remedy);
+        }
+
+        c->is_greeted = true;
+        (void) sd_event_source_set_enabled(c->source, SD_EVENT_ON);
+        connection_send(c, &m);
+}
+
+int connection_new(sd_event *event, int fd, const Sandbox *sandbox, const ConnectionHandlers *handlers,
+                   Connection **ret) {
+        _cleanup_(connection_freep) Connection *c = NULL;
+        struct ucred credentials;
+        socklen_t n = sizeof(credentials);
+        int r;
+
+        assert(event && sandbox && handlers && ret);
+
+        c = calloc(1, sizeof(*c));
+        if (!c)
+                return -ENOMEM;
+        c->fd = -EBADF;
+        c->sandbox = sandbox;
+        c->handlers = handlers;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n) < 0)
+                return -errno;
+        c->uid = credentials.uid;
+        c->pid = credentials.pid;
+        r = sd_event_add_io(event, &c->source, fd, EPOLLIN, on_readable, c);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(c->source, SD_EVENT_OFF);
+        if (r < 0)
+                return r;
+
+        c->fd = fd;
+        *ret = TAKE_PTR(c);
+        return 0;
+}
+
+Connection* connection_free(Connection *c) {
+        if (!c)
+                return NULL;
+
+        while (c->runs) {
+                job_abandon(c->runs->job);
+                run_free(c->runs);
+        }
+        sd_event_source_disable_unref(c->source);
+        safe_close(c->fd);
+        free(c);
+        return NULL;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Sandbox: what can be known about this machine without starting a unit. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/strv.h"
+#include "config.h"
+#include "launch/sandbox.h"
+#include "launch/sweep.h"
+
+#define CONFIG_FILE(is_user) ((is_user) ? "~/.config/mcp-exec/mcp-exec.conf" : MCP_EXEC_SYSCONFDIR "/mcp-exec.conf")
+
+static const char *const namespace_names[] = { "net", "mnt", "ipc", "user", "pid" };
+
+static int sandbox_set_problem(Sandbox *s, int error) {
+        if (s->problem.reason[0] == '\0')
+                (void) problem_set(&s->problem, error, REMEDY_JOURNAL, "The launcher could not be set up");
+        s->has_problem = true;
+        return log_error_errno(error, "Runs are refused: %s", s->problem.reason);
+}
+
+static bool is_below(const char *path, const char *directory) {
+        size_t n = strlen(directory);
+
+        while (n > 1 && directory[n - 1] == '/')
+                n--;
+        return strncmp(path, directory, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+static bool is_visible(const char *path, char *const *binds) {
+        /* /bin is a link into /usr, here and in the skeleton. */
+        if (is_below(path, "/usr") || is_below(path, "/bin"))
+                return true;
+        STRV_FOREACH(bind, binds)
+                if (is_below(path, **bind == '-' ? *bind + 1 : *bind))
+                        return true;
+        return false;
+}
+
+static bool is_program(const char *path) {
+        struct stat st;
+
+        /* Others must be able to execute it: in system mode a run has a uid that was made for it. */
+        return stat(path, &st) >= 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IXOTH);
+}
+
+int interpreter_resolve(const char *name, char *const *binds, char **ret, Problem *reterr_problem) {
+        static const char *const directories[] = { "/usr/local/bin", "/usr/bin", "/bin" };
+        _cleanup_free_ char *path = NULL, *real = NULL;
+        int r;
+
+        assert(name && ret);
+
+        for (size_t i = 0; name[0] != '/' && !path && i < ELEMENTSOF(directories); i++) {
+                _cleanup_free_ char *candidate = NULL;
+
+                r = str_printf(&candidate, "%s/%s", directories[i], name);
+                if (r < 0)
+                        return r;
+                if (is_program(candidate))
+                        path = TAKE_PTR(candidate);
+        }
+        if (name[0] == '/') {
+                r = str_copy(&path, name);
+                if (r < 0)
+                        return r;
+        }
+        if (!path || !is_program(path))
+                return problem_set(reterr_problem, ENOENT,
+                                   "Install it (sudo apt install python3), or set Python= in mcp-exec.conf to the "
+                                   "absolute path of an interpreter that everybody may execute",
+                                   "The Python interpreter %s (Python=) is not there or not executable", name);
+
+        real = realpath(path, NULL);
+        if (!real || !is_visible(path, binds) || !is_visible(real, binds))
+                return problem_set(reterr_problem, EXDEV,
+                                   "Set Python= in mcp-exec.conf to an interpreter under /usr, or add the directory of "
+                                   "this one to BindReadOnlyPaths=",
+                                   "The Python interpreter %s (Python=) is outside of what a run may see",
+                                   real ? real : path);
+
+        *ret = TAKE_PTR(path);
+        return 0;
+}
+
+static int read_namespaces(char **ret) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(256);
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(namespace_names); i++) {
+                char path[sizeof("/proc/self/ns/") + 8];
+                struct stat st;
+
+                (void) snprintf(path, sizeof(path), "/proc/self/ns/%s", namespace_names[i]);
+                if (stat(path, &st) < 0)
+                        return -errno;
+                r = buffer_printf(&b, "%s%s=%" PRIu64, i > 0 ? "," : "", namespace_names[i], (uint64_t) st.st_ino);
+                if (r < 0)
+                        return r;
+        }
+
+        return buffer_steal(&b, ret, NULL);
+}
+
+static int check_manager(const Manager *m, Problem *p) {
+        struct statfs fs;
+
+        if (m->version < MANAGER_VERSION_MIN)
+                return problem_set(p, EOPNOTSUPP, "Use systemd 252 or later: Debian 12, Ubuntu 24.04, RHEL 9",
+                                   "systemd %s is too old for the sandbox", m->version_text);
+        if (m->is_user && m->version < MANAGER_VERSION_MIN_USER)
+                return problem_set(p, EOPNOTSUPP, REMEDY_SYSTEM_SERVICE,
+                                   "A user's own systemd %s cannot hide the user's processes from a run: that needs 257",
+                                   m->version_text);
+        if (!m->has_seccomp)
+                return problem_set(p, EOPNOTSUPP, "Use a systemd that was built with seccomp (Features: +SECCOMP)",
+                                   "This systemd has no system call filter");
+        if (statfs("/sys/fs/cgroup", &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
+                return problem_set(p, EOPNOTSUPP,
+                                   "Boot with the kernel argument systemd.unified_cgroup_hierarchy=1",
+                                   "The machine does not use cgroup v2, the limits of a run cannot hold");
+        return 0;
+}
+
+static int sandbox_load_settings(Sandbox *s) {
+        _cleanup_free_ char *message = NULL;
+        int r;
+
+        r = settings_load(s->is_user, &s->settings, &message);
+        if (r < 0)
+                return problem_set(&s->problem, -r, "Correct the configuration", "%s",
+                                   message ? message : "The configuration cannot be read");
+
+        s->ceiling = limits_ceiling(s->settings);
+        return 0;
+}
+
+static int sandbox_find_out(Sandbox *s, sd_event *event) {
+        _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
+        int r;
+
+        r = sandbox_load_settings(s);
+        if (r < 0)
+                return r;
+        r = manager_open_bus(s->is_user, &bus, &s->problem);
+        if (r < 0)
+                return r;
+        r = manager_new(event, bus, s->is_user, &s->manager, &s->problem);
+        bus = sd_bus_unref(bus); /* the manager's now */
+        if (r < 0)
+                return r;
+        r = check_manager(s->manager, &s->problem);
+        if (r < 0)
+                return r;
+        r = interpreter_resolve(s->settings->python, s->settings->bind_read_only_paths, &s->python, &s->problem);
+        if (r < 0)
+                return r;
+        if (!event)
+                return 0;
+
+        r = sweep_leftovers(s->manager);
+        if (r < 0)
+                log_warning_errno(r, "Cannot look for runs that an earlier launcher left behind");
+        return manager_attach(s->manager, &s->problem);
+}
+
+static int sandbox_allocate(bool is_user, Sandbox **ret) {
+        _cleanup_(sandbox_freep) Sandbox *s = NULL;
+        int r;
+
+        s = calloc(1, sizeof(*s));
+        if (!s)
+                return -ENOMEM;
+        s->is_user = is_user;
+        r = read_namespaces(&s->namespaces);
+        if (r < 0)
+                return log_error_errno(r, "Cannot read the namespaces of this process");
+
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+int sandbox_new(sd_event *event, bool is_user, Sandbox **ret) {
+        _cleanup_(sandbox_freep) Sandbox *s = NULL;
+        int r;
+
+        assert(ret);
+
+        r = sandbox_allocate(is_user, &s);
+        if (r < 0)
+                return r;
+        r = sandbox_find_out(s, event);
+        if (r == -ENOMEM)
+                return log_oom();
+        if (r < 0)
+                (void) sandbox_set_problem(s, r);
+        else if (s->settings->require_controllers != (CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU))
+                log_warning("RequireControllers= in %s is not the full set: limits of memory, processes or CPU "
+                            "may not hold", CONFIG_FILE(is_user));
+
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret) {
+        _cleanup_(sandbox_freep) Sandbox *s = NULL;
+        int r;
+
+        assert(ret);
+
+        r = sandbox_allocate(is_user, &s);
+        if (r < 0)
+                return r;
+        r = sandbox_load_settings(s);
+        if (r >= 0)
+                r = interpreter_resolve(s->settings->python, s->settings->bind_read_only_paths, &s->python,
+                                        &s->problem);
+        if (r < 0)
+                (void) sandbox_set_problem(s, r);
+
+        s->manager = calloc(1, sizeof(*s->manager));
+        if (!s->manager)
+                return log_oom();
+        s->manager->version = version;
+
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+static UnitInput sandbox_input(const Sandbox *s, bool is_selftest, const WireLimits *limits) {
+        return (UnitInput) {
+                .is_user = s->is_user,
+                .is_selftest = is_selftest,
+                .manager_version = s->manager->version,
+                .settings = s->settings,
+                .limits = *limits,
+                .python = s->python,
+                .namespaces = s->namespaces,
+                .manager_environment = s->manager->environment,
+                .without = s->without,
+        };
+}
+
+int sandbox_unit_spec(const Sandbox *s, bool is_selftest, const WireLimits *limits, UnitSpec **ret) {
+        UnitInput in;
+
+        assert(s && s->manager && s->settings && s->python);
+
+        in = sandbox_input(s, is_selftest, limits);
+        return unit_spec_new(&in, ret);
+}
+
+int sandbox_fingerprint(const Sandbox *s, Buffer *b) {
+        static const char *const programs[] = { "/init", "/runner/sitecustomize.py", "/root" };
+        _cleanup_(unit_spec_freep) UnitSpec *spec = NULL;
+        _cleanup_free_ char *boot_id = NULL;
+        UnitInput in;
+        int r;
+
+        assert(s && s->manager && b);
+
+        r = file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot_id, NULL);
+        if (r < 0)
+                return r;
+        r = buffer_printf(b, "boot %ssystemd %s\nmcp-exec %s\nrequire %u\n", boot_id, s->manager->version_text,
+                          MCP_EXEC_VERSION, s->settings->require_controllers);
+        for (size_t i = 0; i < ELEMENTSOF(programs) && r >= 0; i++) {
+                char path[sizeof(MCP_EXEC_LIBDIR) + 32];
+                struct stat st = {};
+
+                (void) snprintf(path, sizeof(path), "%s%s", MCP_EXEC_LIBDIR, programs[i]);
+                (void) stat(path, &st); /* absent: zero, and the self-test will say so */
+                r = buffer_printf(b, "%s %" PRId64 " %" PRId64 "\n", programs[i], (int64_t) st.st_ctim.tv_sec,
+                                  (int64_t) st.st_ctim.tv_nsec);
+        }
+        if (r < 0)
+                return r;
+
+        in = sandbox_input(s, /* is_selftest= */ true, &s->ceiling);
+        in.namespaces = "-"; /* our own change at each start */
+        in.without = NULL;
+        r = unit_spec_new(&in, &spec);
+        if (r < 0)
+                return r;
+        return unit_spec_print(spec, b);
+}
+
+Sandbox* sandbox_free(Sandbox *s) {
+        if (!s)
+                return NULL;
+
+        manager_free(s->manager);
+        settings_free(s->settings);
+        free(s->python);
+        free(s->namespaces);
+        strv_free(s->without);
+        free(s);
+        return NULL;
+}

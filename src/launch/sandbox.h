@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Sandbox: everything that a unit needs beside its request, and whether it may be trusted on this machine. */
+
+#include <stdbool.h>
+#include <systemd/sd-event.h>
+
+#include "base/settings.h"
+#include "launch/manager.h"
+#include "launch/problem.h"
+#include "launch/unit-spec.h"
+
+typedef struct Sandbox {
+        bool is_user;
+        Settings *settings;
+        Manager *manager;      /* NULL: there is none, problem says why */
+        WireLimits ceiling;
+        char *python;
+        char *namespaces;
+        char **without;        /* optional properties that this manager does not know */
+        unsigned controllers;  /* found to be enforced on a unit, mask of Controller */
+        bool has_problem;      /* every run is refused, with problem */
+        Problem problem;
+} Sandbox;
+
+/* Finds out what can be known without starting a unit. Blocks. Whatever is missing on the machine becomes the
+ * problem, not an error: a client that asks shall be told. event: may be NULL when no job will be started. */
+int sandbox_new(sd_event *event, bool is_user, Sandbox **ret);
+
+/* Only the parts that printing needs, for a manager that is not there. */
+int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret);
+
+int sandbox_unit_spec(const Sandbox *s, bool is_selftest, const WireLimits *limits, UnitSpec **ret);
+
+/* What a verdict was made of: equal text, equal verdict. Without what changes at each start. */
+int sandbox_fingerprint(const Sandbox *s, Buffer *b);
+
+/* Path of the interpreter, from a setting that may be a bare name. Checks that a run can see and execute it. */
+int interpreter_resolve(const char *name, char *const *binds, char **ret, Problem *reterr_problem);
+
+Sandbox* sandbox_free(Sandbox *s);
+DEFINE_CLEANUP(Sandbox*, sandbox_free);
