@@ -26,8 +26,8 @@ BUILD = """build-essential debhelper meson ninja-build pkgconf libsystemd-dev li
     nettle-dev python3 python3-packaging fakeroot lintian ca-certificates systemd""".split()
 BUILD_NEWER = ["systemd-dev"]   # before trixie its files are in the systemd package
 # The oldest release is also where the unit, protocol and lint tiers run, with both compilers.
-BUILD_OLDEST = """clang clang-format clang-tidy shellcheck codespell mandoc git dbus procps iproute2
-    python3-numpy python3-matplotlib""".split()
+BUILD_OLDEST = """clang libclang-rt-14-dev clang-format clang-tidy shellcheck codespell mandoc git dbus procps
+    iproute2 python3-numpy python3-matplotlib""".split()
 KERNEL = ["user-mode-linux"]
 
 # Libraries that our package links: their names differ between releases, so ask the -dev packages.

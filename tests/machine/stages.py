@@ -93,8 +93,9 @@ def _junit(path, place):
                     verdict = meaning
                     own = (found_tag.get("message") or "") + (found_tag.text or "")
                     message = own + _case_message(case, suite)[-4000:]
-            # The whole test where it has no cases of its own, else test and case.
-            name = f"{suite.get('name')}.{case.get('name')}"
+            # "project:suite / test" and the case; a test without cases of its own is its only case.
+            test, own = suite.get("name").split(" / ")[-1], case.get("name").split(" / ")[-1]
+            name = own if " / " in case.get("name") else f"{test}.{own}"
             found.append(results.Result(place, name, verdict, float(case.get("time") or 0), message))
     return found
 
