@@ -12,43 +12,11 @@
 #include <systemd/sd-event.h>
 
 #include "base/capture.h"
-#include "base/digest.h"
 #include "base/macro.h"
 #include "base/random.h"
 #include "base/settings.h"
+#include "exec/request.h"
 #include "wire/wire.h"
-
-typedef enum ExecStatus {
-        EXEC_RUNNING,
-        EXEC_OK,
-        EXEC_ERROR,
-        EXEC_SIGNAL,
-        EXEC_TIMEOUT,
-        EXEC_OOM,
-        EXEC_OUTPUT_LIMIT,
-        EXEC_CANCELLED,
-        EXEC_INFRA_ERROR,
-        _EXEC_STATUS_MAX,
-} ExecStatus;
-
-const char* exec_status_to_string(ExecStatus s);
-
-/* All strings and buffers are owned by the request. Immutable after submission. */
-typedef struct ExecRequest {
-        char *tool;            /* "exec" */
-        char *principal;       /* who asks, as shown in the journal: "uid:1000", "token:ci", "local" */
-        char *client_name, *client_version, *traceparent; /* may be NULL; sanitised by the journal writer */
-        char *code;
-        size_t code_bytes;
-        char *stdin_data;      /* may be NULL */
-        size_t stdin_bytes;
-        uint64_t timeout_usec; /* clamped already */
-        char code_sha256[SHA256_HEX_CHARS + 1];
-} ExecRequest;
-
-int exec_request_new(ExecRequest **ret);
-ExecRequest* exec_request_free(ExecRequest *r);
-DEFINE_CLEANUP(ExecRequest*, exec_request_free);
 
 typedef struct ExecResult {
         char run_id[RANDOM_HEX_ID_CHARS + 1];

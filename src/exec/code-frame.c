@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "exec/code-frame.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/macro.h"
+
+static void put_uint32(uint8_t *p, uint32_t value) {
+        value = htole32(value);
+        memcpy(p, &value, sizeof(value));
+}
+
+static void put_uint64(uint8_t *p, uint64_t value) {
+        value = htole64(value);
+        memcpy(p, &value, sizeof(value));
+}
+
+void code_frame_init(CodeFrame *f, const char *code, size_t code_bytes, const char *stdin_data, size_t stdin_bytes) {
+        assert(f);
+        assert(code || code_bytes == 0);
+        assert(stdin_data || stdin_bytes == 0);
+
+        *f = (CodeFrame) {};
+
+        memcpy(f->header, CODE_FRAME_MAGIC, RUNNER_WORD_BYTES);
+        put_uint32(f->header + 8, CODE_FRAME_UNBUFFERED);
+        put_uint32(f->header + 12, /* n_files= */ 0);
+        put_uint64(f->header + 16, code_bytes);
+        put_uint64(f->header + 24, stdin_bytes);
+        put_uint64(f->header + 32, /* environ_bytes= */ 0);
+
+        /* struct iovec knows no const; sendmsg() only reads. */
+        f->parts[0] = (struct iovec) { f->header, sizeof(f->header) };
+        f->parts[1] = (struct iovec) { (void*) code, code_bytes };
+        f->parts[2] = (struct iovec) { (void*) stdin_data, stdin_bytes };
+}
+
+static void code_frame_advance(CodeFrame *f, size_t n_bytes) {
+        while (f->i_part < ELEMENTSOF(f->parts)) {
+                struct iovec *part = f->parts + f->i_part;
+                size_t n = MIN_OF(n_bytes, part->iov_len);
+
+                part->iov_base = (char*) part->iov_base + n;
+                part->iov_len -= n;
+                n_bytes -= n;
+                if (part->iov_len > 0)
+                        return;
+                f->i_part++;
+        }
+}
+
+int code_frame_send(CodeFrame *f, int fd) {
+        assert(f);
+        assert(fd >= 0);
+
+        while (f->i_part < ELEMENTSOF(f->parts)) {
+                struct msghdr message = {
+                        .msg_iov = f->parts + f->i_part,
+                        .msg_iovlen = ELEMENTSOF(f->parts) - f->i_part,
+                };
+                ssize_t n;
+
+                n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && errno == EAGAIN)
+                        return 0;
+                if (n < 0)
+                        return -errno;
+
+                code_frame_advance(f, (size_t) n);
+        }
+
+        return 1;
+}

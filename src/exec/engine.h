@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* The engine's inside: what engine.c and job.c share. Everybody else includes exec/exec.h.
+ *
+ * Nothing is delivered, started or freed from within a callback of a unit or of the launcher's client. They note what
+ * happened and ask for an update, and engine_update() does the rest in the event loop's next turn. So no callback
+ * can pull the ground from under another one. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "exec/exec.h"
+#include "exec/hints.h"
+#include "exec/job.h"
+#include "exec/launcher-client.h"
+#include "exec/list.h"
+#include "exec/pool.h"
+#include "exec/queue.h"
+#include "exec/unit.h"
+
+/* Constants in the daemon; tests shorten them. */
+typedef struct EngineTimes {
+        uint64_t hello_usec;  /* connection to HELLO: the launcher's self-test is in it */
+        uint64_t ready_usec;  /* START to STARTED, STARTED to READY, READY to the whole code */
+        uint64_t answer_usec; /* a kill to an answer without FINISHED */
+        uint64_t dead_usec;   /* a kill to FINISHED; then the launcher is given up */
+        uint64_t pause_usec;  /* a warm unit taken to the start of the next, while programs run */
+} EngineTimes;
+
+typedef struct EngineQuery EngineQuery;
+struct EngineQuery {
+        void (*on_info)(const ExecSandboxInfo *info, void *userdata);
+        void *userdata;
+        LIST_LINK(EngineQuery) queries;
+};
+
+struct ExecEngine {
+        ExecEngineParameters parameters;
+        sd_event *event;
+        const Settings *settings;
+        EngineTimes times;
+        unsigned n_slots;
+
+        LauncherClient *client;
+        ExecSandboxInfo sandbox;
+        bool is_news;  /* sandbox was just (not) learned: who asked is told now */
+        LIST_HEAD(EngineQuery) queries;
+
+        Queue queue;
+        LIST_HEAD(ExecJob) active;
+        size_t n_active;
+        LIST_HEAD(ExecJob) done;
+        Pool pool;
+
+        sd_event_source *update_source;
+        bool is_draining, is_idle;
+};
+
+/* exec_engine_new() with other times, for tests. */
+int engine_new_with_times(const ExecEngineParameters *p, const EngineTimes *times, ExecEngine **ret);
+
+void engine_update_soon(ExecEngine *e);
+
+/* The job is over: its result goes out with the next update. */
+void engine_deliver(ExecEngine *e, ExecJob *j);
+
+/* The job's unit ended before it had the code: back to the front of the queue, without the unit. */
+void engine_requeue(ExecEngine *e, ExecJob *j);
+
+void engine_unit_parameters(const ExecEngine *e, uint64_t runtime_usec, UnitParameters *ret);
+HintLimits engine_hint_limits(const ExecEngine *e);

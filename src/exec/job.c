@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "exec/job.h"
+
+#include "base/strv.h"
+#include "base/timeutil.h"
+#include "exec/engine.h"
+#include "exec/timer.h"
+
+static const uint16_t allowed_next[_JOB_STATE_MAX] = {
+        [JOB_QUEUED] = 1 << JOB_STARTING | 1 << JOB_DONE,
+        [JOB_STARTING] = 1 << JOB_QUEUED | 1 << JOB_SENDING | 1 << JOB_ENDING | 1 << JOB_DONE,
+        [JOB_SENDING] = 1 << JOB_QUEUED | 1 << JOB_RUNNING | 1 << JOB_ENDING | 1 << JOB_DONE,
+        [JOB_RUNNING] = 1 << JOB_ENDING | 1 << JOB_DONE,
+        [JOB_ENDING] = 1 << JOB_DONE,
+        [JOB_DONE] = 1 << JOB_LINGERING,
+        [JOB_LINGERING] = 0,
+};
+
+static int job_on_timer(sd_event_source *s, uint64_t usec, void *userdata);
+
+void job_set_state(ExecJob *j, JobState state) {
+        int r = 0;
+
+        assert(j);
+        assert(allowed_next[j->state] & (1 << state));
+
+        j->state = state;
+        timer_disarm(j->timer_source);
+
+        if (state == JOB_RUNNING)
+                r = timer_arm(j->engine->event, &j->timer_source, j->request->timeout_usec, job_on_timer, j);
+        else if (state == JOB_ENDING)
+                r = timer_arm(j->engine->event, &j->timer_source, j->engine->times.answer_usec, job_on_timer, j);
+        else if (state == JOB_DONE) {
+                j->ended_usec = now_monotonic_usec();
+                engine_deliver(j->engine, j);
+        }
+
+        /* No timer, no deadline: do now what it would have led to. */
+        if (r < 0)
+                (void) job_on_timer(NULL, 0, j);
+}
+
+/* Kills the run. The reason is noted first: what systemd reports afterwards is our own SIGKILL. */
+static void job_end(ExecJob *j, JobReason reason) {
+        if (j->state != JOB_STARTING && j->state != JOB_SENDING && j->state != JOB_RUNNING)
+                return;
+
+        j->reason = reason;
+        unit_stop(j->unit);
+        job_set_state(j, JOB_ENDING);
+}
+
+static int job_on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
+        ExecJob *j = userdata;
+
+        (void) s;
+        (void) usec;
+
+        if (j->state == JOB_RUNNING)
+                job_end(j, JOB_REASON_TIMEOUT);
+        else if (j->state == JOB_ENDING)
+                job_set_state(j, JOB_DONE);
+        return 0;
+}
+
+static void job_send(ExecJob *j) {
+        const ExecRequest *q = j->request;
+
+        job_set_state(j, JOB_SENDING);
+        if (unit_send_code(j->unit, q->code, q->code_bytes, q->stdin_data, q->stdin_bytes) < 0)
+                job_fail(j, "The daemon is out of memory.");
+}
+
+static void job_on_ready(Unit *u, void *userdata) {
+        ExecJob *j = userdata;
+
+        (void) u;
+        if (j->state == JOB_STARTING)
+                job_send(j);
+}
+
+static void job_on_sent(Unit *u, void *userdata) {
+        ExecJob *j = userdata;
+
+        (void) u;
+        j->is_sent = true;
+        j->sent_usec = now_monotonic_usec();
+        if (j->state != JOB_SENDING) /* killed meanwhile */
+                return;
+
+        job_set_state(j, JOB_RUNNING);
+        if (j->handlers.on_started)
+                j->handlers.on_started(j, j->userdata);
+}
+
+static void job_on_output(Unit *u, int stream, const void *data, size_t n_bytes, void *userdata) {
+        ExecJob *j = userdata;
+
+        (void) u;
+        if (j->handlers.on_output && j->state != JOB_LINGERING)
+                j->handlers.on_output(j, stream, data, n_bytes, j->userdata);
+}
+
+static void job_on_flood(Unit *u, void *userdata) {
+        (void) u;
+        job_end(userdata, JOB_REASON_OUTPUT_LIMIT);
+}
+
+/* A program whose code never arrived completely has not run, so it may be given to another unit: a warm one can
+ * have died while it waited, and a launcher can have been restarted. Once, and never after the code was sent. */
+static bool job_may_retry(const ExecJob *j) {
+        return !j->is_sent && !j->is_retry && j->reason != JOB_REASON_CANCELLED &&
+                j->unit->fault != UNIT_FAULT_CHECK &&
+                (j->is_warm || j->unit->fate == UNIT_FATE_LOST);
+}
+
+static void job_on_fault(Unit *u, void *userdata) {
+        ExecJob *j = userdata;
+
+        /* A warm unit that is just dying takes no code. Its end leads to the second try. */
+        if (u->fault == UNIT_FAULT_CODE && j->state == JOB_SENDING && job_may_retry(j))
+                unit_stop(u);
+        else
+                job_end(j, JOB_REASON_FAILED);
+}
+
+static void job_on_dead(Unit *u, void *userdata) {
+        ExecJob *j = userdata;
+
+        (void) u;
+
+        if (j->state == JOB_LINGERING)
+                engine_update_soon(j->engine);
+        else if (j->state == JOB_DONE)
+                ; /* the delivery will see it */
+        else if ((j->state == JOB_STARTING || j->state == JOB_SENDING) && job_may_retry(j)) {
+                j->is_retry = true;
+                engine_requeue(j->engine, j);
+        } else
+                job_set_state(j, JOB_DONE);
+}
+
+static const UnitHandlers job_unit_handlers = {
+        .on_ready = job_on_ready,
+        .on_sent = job_on_sent,
+        .on_output = job_on_output,
+        .on_flood = job_on_flood,
+        .on_fault = job_on_fault,
+        .on_dead = job_on_dead,
+};
+
+int job_new(ExecEngine *e, const ExecJobHandlers *handlers, void *userdata, ExecJob **ret) {
+        _cleanup_(job_freep) ExecJob *j = NULL;
+        int r;
+
+        assert(e);
+        assert(handlers && handlers->on_done);
+        assert(ret);
+
+        j = calloc(1, sizeof(ExecJob));
+        if (!j)
+                return -ENOMEM;
+
+        j->engine = e;
+        j->handlers = *handlers;
+        j->userdata = userdata;
+        j->submitted_usec = now_monotonic_usec();
+
+        r = random_hex_id(j->run_id);
+        if (r < 0)
+                return r;
+
+        *ret = TAKE_PTR(j);
+        return 0;
+}
+
+ExecJob* job_free(ExecJob *j) {
+        if (!j)
+                return NULL;
+
+        assert(!j->queue_item.line);
+        sd_event_source_unref(j->timer_source);
+        unit_free(j->unit);
+        exec_request_free(j->request);
+        free(j->explanation);
+        free(j);
+        return NULL;
+}
+
+void job_start(ExecJob *j) {
+        UnitParameters p;
+        int r;
+
+        assert(j);
+        assert(j->state == JOB_QUEUED);
+        assert(!j->unit);
+
+        j->started_usec = now_monotonic_usec();
+        j->unit = j->is_retry ? NULL : pool_take(&j->engine->pool);
+        j->is_warm = j->unit;
+
+        if (j->unit)
+                unit_set_handlers(j->unit, &job_unit_handlers, j);
+        else {
+                engine_unit_parameters(j->engine, j->request->timeout_usec, &p);
+                r = unit_new(&p, &job_unit_handlers, j, &j->unit);
+                if (r < 0) {
+                        job_fail(j, r == -EMFILE || r == -ENFILE ?
+                                 "The daemon has no free file descriptors. Run it again later; administrators: raise "
+                                 "LimitNOFILE= of mcp-exec.service or lower MaxParallel=." :
+                                 r == -ENOMEM ? "The daemon is out of memory. Run it again later." :
+                                 "The daemon could not hand it to the launcher. Run it again later.");
+                        return;
+                }
+        }
+
+        job_set_state(j, JOB_STARTING);
+        if (j->unit->state == UNIT_READY)
+                job_send(j);
+}
+
+void job_fail(ExecJob *j, const char *explanation) {
+        assert(j);
+        assert(explanation);
+
+        if (j->state == JOB_DONE || j->state == JOB_LINGERING || j->state == JOB_ENDING)
+                return;
+
+        j->reason = JOB_REASON_FAILED;
+        (void) str_copy(&j->explanation, explanation);
+        if (j->unit)
+                unit_stop(j->unit);
+        job_set_state(j, JOB_DONE);
+}
+
+static uint64_t job_duration_usec(const ExecJob *j) {
+        const Unit *u = j->unit;
+        uint64_t end = j->ended_usec;
+
+        if (!j->is_sent)
+                return 0;
+        if (u->fate == UNIT_FATE_FINISHED && u->finished.exit_monotonic_usec > 0)
+                end = u->finished.exit_monotonic_usec;
+        return end > j->sent_usec ? end - j->sent_usec : 0;
+}
+
+void job_result(const ExecJob *j, ExecResult *r) {
+        const Unit *u;
+        ResultFacts f;
+
+        assert(j);
+        assert(r);
+
+        u = j->unit;
+        *r = (ExecResult) {
+                .queued_usec = (j->started_usec ?: j->ended_usec) - j->submitted_usec,
+                .duration_usec = job_duration_usec(j),
+                .cpu_usec = WIRE_UNKNOWN,
+                .memory_peak_bytes = WIRE_UNKNOWN,
+                .out = exec_job_stream(j, 1),
+                .err = exec_job_stream(j, 2),
+        };
+        memcpy(r->run_id, j->run_id, sizeof(r->run_id));
+
+        f = (ResultFacts) {
+                .reason = j->reason,
+                .is_sent = j->is_sent,
+                .explanation = j->explanation,
+                .timeout_usec = j->request->timeout_usec,
+                .max_timeout_usec = j->engine->settings->max_timeout_usec,
+                .output_limit_bytes = j->engine->settings->max_output_bytes * COLLECTOR_FLOOD_FACTOR,
+                .limits = engine_hint_limits(j->engine),
+                .err = r->err,
+        };
+        if (u) {
+                f.fate = u->fate;
+                f.fault = u->fault;
+                f.failed_check = u->failed_check;
+                f.refusal = u->refusal;
+                f.finished = &u->finished;
+                f.has_status = u->has_status;
+                f.status = u->status;
+                memcpy(r->unit, u->name, sizeof(r->unit));
+                if (u->fate == UNIT_FATE_FINISHED) {
+                        if (u->finished.cpu_nsec != WIRE_UNKNOWN)
+                                r->cpu_usec = u->finished.cpu_nsec / NSEC_PER_USEC;
+                        r->memory_peak_bytes = u->finished.memory_peak_bytes;
+                }
+        }
+
+        result_judge(&f, r);
+}
+
+void exec_job_cancel(ExecJob *j) {
+        assert(j);
+
+        j->handlers = (ExecJobHandlers) {};
+        j->userdata = NULL;
+
+        if (j->state == JOB_QUEUED) {
+                queue_remove(&j->engine->queue, &j->queue_item);
+                j->reason = JOB_REASON_CANCELLED;
+                job_set_state(j, JOB_DONE);
+        } else
+                job_end(j, JOB_REASON_CANCELLED);
+}
+
+const char* exec_job_run_id(const ExecJob *j) {
+        assert(j);
+        return j->run_id;
+}
+
+uint64_t exec_job_elapsed_usec(const ExecJob *j) {
+        assert(j);
+        return j->sent_usec > 0 ? now_monotonic_usec() - j->sent_usec : 0;
+}
+
+const Capture* exec_job_stream(const ExecJob *j, int stream) {
+        static const Capture nothing = {};
+
+        assert(j);
+        assert(stream == 1 || stream == 2);
+
+        if (!j->unit)
+                return &nothing;
+        return stream == 1 ? &j->unit->out.capture : &j->unit->err.capture;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* ExecJob: one request on its way from submission to its answer.
+ *
+ *      QUEUED --> STARTING --> SENDING --> RUNNING --> ENDING --> DONE --> (freed)
+ *         ^          |            |           |                    |
+ *         +--retry---+------------+           +---- dead ----------+--> LINGERING --> (freed)
+ *
+ * A job holds a slot from STARTING until its unit is dead, even if it was answered before (LINGERING). */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "base/random.h"
+#include "exec/exec.h"
+#include "exec/list.h"
+#include "exec/queue.h"
+#include "exec/result.h"
+#include "exec/unit.h"
+
+typedef enum JobState {
+        JOB_QUEUED,    /* waits for a slot, or for the launcher */
+        JOB_STARTING,  /* has a unit whose runner is not READY */
+        JOB_SENDING,   /* the code is on its way */
+        JOB_RUNNING,   /* the deadline's timer runs */
+        JOB_ENDING,    /* killed for a recorded reason; the end is awaited for a short time only */
+        JOB_DONE,      /* over; the engine delivers the result */
+        JOB_LINGERING, /* answered, but its unit is not dead yet */
+        _JOB_STATE_MAX,
+} JobState;
+
+struct ExecJob {
+        ExecEngine *engine;
+        ExecRequest *request;
+        ExecJobHandlers handlers; /* all NULL once cancelled */
+        void *userdata;
+
+        JobState state;
+        JobReason reason;
+        char *explanation;        /* JOB_REASON_FAILED; NULL: the unit tells */
+        char run_id[RANDOM_HEX_ID_CHARS + 1];
+        Unit *unit;
+        bool has_slot, is_warm, is_retry;
+        bool is_sent;
+        uint64_t submitted_usec, started_usec, sent_usec, ended_usec; /* 0: not yet */
+        sd_event_source *timer_source; /* RUNNING: the deadline; ENDING: the patience with a kill */
+
+        QueueItem queue_item;
+        LIST_LINK(ExecJob) active; /* engine's jobs with a slot */
+        LIST_LINK(ExecJob) done;   /* engine's jobs to deliver */
+};
+
+int job_new(ExecEngine *e, const ExecJobHandlers *handlers, void *userdata, ExecJob **ret);
+
+/* Frees the request and the unit as well. The job must be in none of the engine's lists. */
+ExecJob* job_free(ExecJob *j);
+DEFINE_CLEANUP(ExecJob*, job_free);
+
+/* From the queue into a slot: takes a warm unit or starts one. */
+void job_start(ExecJob *j);
+
+/* The one place where a state changes. */
+void job_set_state(ExecJob *j, JobState state);
+
+/* Over without a unit, or with the one it has dead or dying: explanation says why (copied). */
+void job_fail(ExecJob *j, const char *explanation);
+
+/* The verdict, from all that is known now. r borrows from the job; message and hints are the caller's to free. */
+void job_result(const ExecJob *j, ExecResult *r);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* ExecRequest: one program as it was asked for, and the words for how it can end. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/macro.h"
+
+typedef enum ExecStatus {
+        EXEC_RUNNING,
+        EXEC_OK,
+        EXEC_ERROR,
+        EXEC_SIGNAL,
+        EXEC_TIMEOUT,
+        EXEC_OOM,
+        EXEC_OUTPUT_LIMIT,
+        EXEC_CANCELLED,
+        EXEC_INFRA_ERROR,
+        _EXEC_STATUS_MAX,
+} ExecStatus;
+
+const char* exec_status_to_string(ExecStatus s);
+
+/* All strings and buffers are owned by the request. Immutable after submission. */
+typedef struct ExecRequest {
+        char *tool;            /* "exec" */
+        char *principal;       /* who asks, as shown in the journal: "uid:1000", "token:ci", "local" */
+        char *client_name, *client_version, *traceparent; /* may be NULL; sanitised by the journal writer */
+        char *code;
+        size_t code_bytes;
+        char *stdin_data;      /* may be NULL */
+        size_t stdin_bytes;
+        uint64_t timeout_usec; /* clamped already */
+        char code_sha256[SHA256_HEX_CHARS + 1];
+} ExecRequest;
+
+int exec_request_new(ExecRequest **ret);
+ExecRequest* exec_request_free(ExecRequest *r);
+DEFINE_CLEANUP(ExecRequest*, exec_request_free);
