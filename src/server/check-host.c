@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Checks of the machine: the init system, cgroups, namespaces, seccomp, the user's service manager.
+ *
+ * These explain; they do not decide. Whether sandboxes hold is decided by the launcher's self-test, from
+ * inside one. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/fd.h"
+#include "base/macro.h"
+#include "base/parse.h"
+#include "base/strv.h"
+#include "server/check.h"
+
+#define MANAGER_VERSION_MIN 252
+#define FILE_BYTES_MAX (64 * KIB)
+
+/* A small file of the kernel without its last newline, or NULL. */
+static char* read_text(const char *path) {
+        _cleanup_free_ char *text = NULL;
+        size_t n_bytes;
+
+        if (file_read(AT_FDCWD, path, FILE_BYTES_MAX, &text, &n_bytes) < 0)
+                return NULL;
+        if (n_bytes > 0 && text[n_bytes - 1] == '\n')
+                text[n_bytes - 1] = 0;
+        return TAKE_PTR(text);
+}
+
+static bool text_has_word(const char *text, const char *word) {
+        _cleanup_strv_ char **words = NULL;
+
+        return text && strv_split(text, &words) >= 0 && strv_contains(words, word);
+}
+
+/* ---- Init ---- */
+
+static bool is_wsl(void) {
+        _cleanup_free_ char *release = read_text("/proc/sys/kernel/osrelease");
+        return release && (strcasestr(release, "microsoft") || strcasestr(release, "wsl"));
+}
+
+static bool is_container(void) {
+        return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0 ||
+               access("/run/systemd/container", F_OK) == 0 || getenv("container") ||
+               getenv("KUBERNETES_SERVICE_HOST");
+}
+
+void check_init(CheckContext *c) {
+        _cleanup_free_ char *name = read_text("/proc/1/comm");
+        const char *remedy;
+
+        assert(c);
+
+        c->is_booted = sd_booted() > 0;
+        c->is_in_container = is_container();
+        if (c->is_booted) {
+                check_add(&c->report, CHECK_OK, "systemd", NULL, "is process 1%s",
+                          c->is_in_container ? " of this container" : "");
+                return;
+        }
+
+        if (is_wsl())
+                remedy = "Write \"[boot]\" and \"systemd=true\" into /etc/wsl.conf, run \"wsl --shutdown\" "
+                         "in Windows and start WSL again.";
+        else if (c->is_in_container)
+                remedy = "Run mcp-exec on the host, or start a container whose process 1 is systemd "
+                         "(\"podman run --systemd=always\", systemd-nspawn --boot).";
+        else
+                remedy = "mcp-exec needs a machine that was booted with systemd; use one, or change its "
+                         "init system.";
+        check_add(&c->report, CHECK_FAIL, "systemd", remedy, "process 1 is %s, not systemd%s",
+                  name ?: "unknown",
+                  is_wsl()           ? " (WSL)" :
+                  c->is_in_container ? " (a container)" :
+                                       "");
+}
+
+/* ---- Version of the manager ---- */
+
+/* Output of a command within five seconds. */
+static int read_command(const char *const argv[], Buffer *output) {
+        _cleanup_close_ int read_fd = -EBADF, write_fd = -EBADF;
+        posix_spawn_file_actions_t actions;
+        struct pollfd p;
+        pid_t pid;
+        int r, fds[2];
+
+        r = pipe_new(fds);
+        if (r < 0)
+                return r;
+        read_fd = fds[0];
+        write_fd = fds[1];
+
+        r = -posix_spawn_file_actions_init(&actions);
+        if (r < 0)
+                return r;
+        r = -posix_spawn_file_actions_adddup2(&actions, write_fd, STDOUT_FILENO);
+        if (r == 0)
+                r = -posix_spawnp(&pid, argv[0], &actions, NULL, (char *const*) argv, environ);
+        (void) posix_spawn_file_actions_destroy(&actions);
+        if (r < 0)
+                return r;
+        write_fd = safe_close(write_fd);
+
+        p = (struct pollfd) { .fd = read_fd, .events = POLLIN };
+        for (;;) {
+                char chunk[1024];
+                ssize_t n;
+
+                if (poll(&p, 1, 5000) <= 0)
+                        break;
+                n = read(read_fd, chunk, sizeof(chunk));
+                if (n <= 0 || buffer_append(output, chunk, (size_t) n) < 0)
+                        break;
+        }
+        read_fd = safe_close(read_fd);
+        (void) waitpid(pid, NULL, 0);
+        return 0;
+}
+
+/* "systemd 257 (257.13-1)" -> 257 and the text in parentheses. */
+static bool parse_version(char *text, uint64_t *ret_number, const char **ret_text) {
+        static const char prefix[] = "systemd ";
+        char *number, *open, *close;
+        bool is_number;
+
+        if (strncmp(text, prefix, strlen(prefix)) != 0)
+                return false;
+        number = text + strlen(prefix);
+        open = strstr(number, " (");
+        close = open ? strchr(open, ')') : NULL;
+        if (!close)
+                return false;
+        *open = *close = 0;
+        number[strspn(number, "0123456789")] = 0;
+        is_number = parse_uint64(number, ret_number) >= 0;
+        *ret_text = open + 2;
+        return is_number;
+}
+
+void check_version(CheckContext *c) {
+        static const char *const argv[] = { "systemctl", "--version", NULL };
+        static const char old[] = "Upgrade to a distribution with systemd 252 or later, such as Debian 12.";
+        _cleanup_buffer_ Buffer output = BUFFER_INIT(FILE_BYTES_MAX);
+        uint64_t number = 0;
+        const char *text = NULL;
+
+        assert(c);
+
+        if (c->knows_launcher) {
+                number = c->hello.manager_version;
+                text = c->hello.manager_version_text;
+        } else if (read_command(argv, &output) < 0 || output.n_bytes == 0 ||
+                   !parse_version(output.data, &number, &text)) {
+                check_add(&c->report, CHECK_WARN, "version", "Install the package systemd completely.",
+                          "systemctl does not tell the version of systemd");
+                return;
+        }
+        check_add(&c->report, number >= MANAGER_VERSION_MIN ? CHECK_OK : CHECK_FAIL, "version",
+                  number >= MANAGER_VERSION_MIN ? NULL : old, "systemd %s", text);
+}
+
+/* ---- cgroups ---- */
+
+static unsigned read_controllers(const char *path) {
+        static const struct {
+                const char *name;
+                unsigned bit;
+        } names[] = {
+                { "memory", CONTROLLER_MEMORY },
+                { "pids",   CONTROLLER_PIDS   },
+                { "cpu",    CONTROLLER_CPU    },
+        };
+        _cleanup_free_ char *text = read_text(path);
+        unsigned mask = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                if (text_has_word(text, names[i].name))
+                        mask |= names[i].bit;
+        return mask;
+}
+
+static void check_controllers(CheckContext *c) {
+        static const unsigned all = CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU;
+        unsigned found, missing, required = c->settings->require_controllers;
+        _cleanup_free_ char *path = NULL;
+        const char *remedy;
+
+        if (c->knows_launcher)
+                found = c->hello.controllers;
+        else if (c->uses_system_service || c->uid == 0)
+                found = read_controllers("/sys/fs/cgroup/cgroup.controllers");
+        else if (str_printf(&path,
+                            "/sys/fs/cgroup/user.slice/user-%u.slice/user@%u.service/cgroup.controllers",
+                            (unsigned) c->uid, (unsigned) c->uid) >= 0)
+                found = read_controllers(path);
+        else
+                found = 0;
+
+        missing = all & ~found;
+        if (missing == 0) {
+                check_add(&c->report, CHECK_OK, "controllers", NULL, "memory, pids and cpu can be limited");
+                return;
+        }
+        if (path)
+                remedy = "Give user managers the controllers: a drop-in for user@.service with "
+                         "\"[Service]\" and \"Delegate=cpu memory pids\", then log in again.";
+        else if (c->is_in_container)
+                remedy = "The container's host keeps the controllers for itself (cgroup v1, or no "
+                         "delegation): run mcp-exec on a host or in a virtual machine.";
+        else
+                remedy = "Boot with cgroup v2 only (kernel options systemd.unified_cgroup_hierarchy=1 and, "
+                         "on some boards, cgroup_enable=memory).";
+        check_add(&c->report, missing & required ? CHECK_FAIL : CHECK_WARN, "controllers", remedy,
+                  "nothing limits%s%s%s of a program%s", missing & CONTROLLER_MEMORY ? " memory" : "",
+                  missing & CONTROLLER_PIDS ? " processes" : "", missing & CONTROLLER_CPU ? " CPU time" : "",
+                  missing & required ? "" : ", which RequireControllers= allows");
+}
+
+void check_cgroups(CheckContext *c) {
+        static const char remedy[] =
+                "Boot with the kernel option systemd.unified_cgroup_hierarchy=1 and without "
+                "systemd.legacy_systemd_cgroup_controller.";
+        struct statfs fs, unified;
+
+        assert(c);
+
+        if (statfs("/sys/fs/cgroup", &fs) < 0) {
+                check_add(&c->report, CHECK_FAIL, "cgroups", remedy, "/sys/fs/cgroup is not mounted");
+                return;
+        }
+        if (fs.f_type == CGROUP2_SUPER_MAGIC) {
+                check_add(&c->report, CHECK_OK, "cgroups", NULL, "unified (version 2)");
+                check_controllers(c);
+                return;
+        }
+        check_add(&c->report, CHECK_FAIL, "cgroups", remedy,
+                  "%s, so systemd cannot limit or account runs reliably",
+                  statfs("/sys/fs/cgroup/unified", &unified) >= 0 && unified.f_type == CGROUP2_SUPER_MAGIC ?
+                          "hybrid (versions 1 and 2 mixed)" :
+                          "version 1");
+}
+
+/* ---- Namespaces and seccomp ---- */
+
+void check_namespaces(CheckContext *c) {
+        static const char *const names[] = { "mnt", "net", "ipc", "pid", "user" };
+        const char *remedy = NULL;
+        char path[64];
+
+        assert(c);
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                _cleanup_free_ char *limit = NULL;
+                bool has_limit_zero;
+
+                (void) snprintf(path, sizeof(path), "/proc/sys/user/max_%s_namespaces", names[i]);
+                limit = read_text(path);
+                has_limit_zero = limit && streq(limit, "0");
+                (void) snprintf(path, sizeof(path), "/proc/self/ns/%s", names[i]);
+                if (access(path, F_OK) == 0 && !has_limit_zero)
+                        continue;
+                /* The system service makes no user namespaces. */
+                if (streq(names[i], "user") && (c->uses_system_service || c->uid == 0))
+                        continue;
+                if (has_limit_zero)
+                        remedy = "Remove the setting user.max_…_namespaces = 0 from /etc/sysctl.d and run "
+                                 "\"sysctl --system\".";
+                else
+                        remedy = "Boot a distribution kernel: this one was built without them.";
+                check_add(&c->report, CHECK_FAIL, "namespaces", remedy, "%s namespaces cannot be made",
+                          names[i]);
+        }
+        if (!remedy)
+                check_add(&c->report, CHECK_OK, "namespaces", NULL, "can be made");
+}
+
+void check_seccomp(CheckContext *c) {
+        _cleanup_free_ char *actions = read_text("/proc/sys/kernel/seccomp/actions_avail");
+
+        assert(c);
+
+        if (text_has_word(actions, "errno"))
+                check_add(&c->report, CHECK_OK, "seccomp", NULL, "system calls can be filtered");
+        else
+                check_add(&c->report, CHECK_FAIL, "seccomp",
+                          "Boot a distribution kernel: this one was built without CONFIG_SECCOMP_FILTER.",
+                          "system calls cannot be filtered");
+}
+
+/* ---- The user's own manager, where the system service does not serve this user ---- */
+
+static bool is_sysctl_on(const char *path) {
+        _cleanup_free_ char *text = read_text(path);
+        return text && streq(text, "1");
+}
+
+void check_user_manager(CheckContext *c) {
+        static const char use_service[] =
+                "Use the system service: \"sudo systemctl enable --now mcp-exec.socket\" and \"sudo "
+                "adduser %s mcp-exec\".";
+        _cleanup_free_ char *path = NULL, *remedy = NULL;
+        struct stat st;
+
+        assert(c);
+
+        if (str_printf(&path, "/run/user/%u/systemd/private", (unsigned) c->uid) < 0) {
+                c->report.is_incomplete = true;
+                return;
+        }
+        if (stat(path, &st) < 0 || st.st_uid != c->uid) {
+                (void) str_printf(&remedy,
+                                  "Log in on the machine's console or by ssh, or run \"sudo loginctl "
+                                  "enable-linger %s\" "
+                                  "(package libpam-systemd and dbus-user-session).",
+                                  c->user_name);
+                check_add(&c->report, CHECK_FAIL, "user manager", remedy,
+                          "%s has no service manager of its own running (no /run/user/%u)",
+                          c->user_name, (unsigned) c->uid);
+                return;
+        }
+        c->has_user_manager = true;
+
+        if (is_sysctl_on("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")) {
+                (void) str_printf(&remedy, use_service, c->user_name);
+                check_add(&c->report, CHECK_FAIL, "user manager", remedy,
+                          "AppArmor lets no ordinary user make the namespaces that "
+                          "a sandbox needs (kernel.apparmor_restrict_unprivileged_userns)");
+                return;
+        }
+        check_add(&c->report, CHECK_OK, "user manager", NULL, "runs");
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* CheckReport: what `mcp-exec check` found, one line each, with the remedy where one is needed. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/macro.h"
+
+typedef enum CheckVerdict {
+        CHECK_OK,
+        CHECK_WARN, /* works, but less well or less safely than it could */
+        CHECK_FAIL,
+        _CHECK_MAX,
+} CheckVerdict;
+
+typedef struct CheckItem {
+        CheckVerdict verdict;
+        const char *name; /* static */
+        char *detail;
+        char *remedy;     /* NULL when there is nothing to do */
+} CheckItem;
+
+typedef struct CheckReport {
+        CheckItem *items;
+        size_t n_items;
+        bool is_incomplete; /* memory ran out: the report must not pass for a good one */
+} CheckReport;
+
+void check_report_done(CheckReport *r);
+
+/* The detail is formatted. remedy: borrowed, may be NULL. */
+void check_add(CheckReport *r, CheckVerdict verdict, const char *name, const char *remedy,
+               const char *format, ...) _printf_(5, 6);
+
+bool check_report_has_failed(const CheckReport *r);
+void check_report_print_text(const CheckReport *r);
+int check_report_print_json(const CheckReport *r);

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Checks of our own parts: does the service let us in, what does the launcher's self-test say, and does a
+ * program really run, seen from inside. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <systemd/sd-event.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/fd.h"
+#include "base/macro.h"
+#include "base/strv.h"
+#include "base/timeutil.h"
+#include "exec/exec.h"
+#include "json/json.h"
+#include "server/check.h"
+#include "server/launcher-connect.h"
+#include "server/own-server.h"
+#include "server/system-socket.h"
+#include "tool/packages.h"
+
+#define ANSWER_USEC (60 * USEC_PER_SEC)
+#define LINE_BYTES_MAX_CHECK (2 * MIB)
+
+/* ---- The system service ---- */
+
+static bool is_installed(void) {
+        return access("/usr/lib/systemd/system/mcp-exec.socket", F_OK) == 0 ||
+               access("/lib/systemd/system/mcp-exec.socket", F_OK) == 0 ||
+               access("/etc/systemd/system/mcp-exec.socket", F_OK) == 0;
+}
+
+int check_service(CheckContext *c, int *ret_fd) {
+        _cleanup_free_ char *reason = NULL, *remedy = NULL;
+        const char *sudo;
+        int r;
+
+        assert(c);
+        assert(ret_fd);
+
+        *ret_fd = -EBADF;
+        sudo = c->uid == 0 ? "" : "sudo ";
+        r = system_socket_connect(c->socket_path, ret_fd, &reason);
+        if (r == 0) {
+                c->uses_system_service = true;
+                check_add(&c->report, CHECK_OK, "service", NULL, "the system service admits %s",
+                          c->user_name);
+                return 0;
+        }
+        if (r < 0)
+                return r;
+
+        if (r == SYSTEM_SOCKET_E_ABSENT && is_installed())
+                r = str_printf(&remedy, "%ssystemctl enable --now mcp-exec.socket", sudo);
+        else if (r == SYSTEM_SOCKET_E_ABSENT)
+                r = str_printf(
+                        &remedy,
+                        "Install the package mcp-exec, then \"%ssystemctl enable --now mcp-exec.socket\".",
+                        sudo);
+        else if (r == SYSTEM_SOCKET_E_REFUSED)
+                r = str_printf(&remedy, "sudo adduser %s mcp-exec (in effect at once, without a new login)",
+                               c->user_name);
+        else
+                r = str_printf(&remedy, "%sjournalctl -u mcp-exec -u mcp-exec-launcher", sudo);
+        if (r < 0)
+                return r;
+        /* An ordinary user may do without, by way of the own service manager. */
+        check_add(&c->report, c->uid == 0 ? CHECK_FAIL : CHECK_WARN, "service", remedy, "%s", reason);
+        return 0;
+}
+
+/* ---- The launcher ---- */
+
+typedef struct Query {
+        sd_event *event;
+        CheckContext *context;
+} Query;
+
+static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
+        const WireHello *h = &info->hello;
+
+        if (!info->is_known) {
+                check_add(&c->report, CHECK_FAIL, "launcher", "journalctl -u mcp-exec-launcher", "%s",
+                          info->error ?: "it does not answer");
+                return;
+        }
+        c->knows_launcher = true;
+        c->hello = *h;
+        if (h->verdict != WIRE_VERDICT_OK) {
+                check_add(&c->report, CHECK_FAIL, "launcher", *h->remedy ? h->remedy : NULL,
+                          "refuses to run programs: %s", h->reason);
+                return;
+        }
+        check_add(&c->report, h->is_relaxed ? CHECK_WARN : CHECK_OK, "launcher",
+                  h->is_relaxed ? "Set RequireControllers=memory pids cpu in [Sandbox] of "
+                                  "/etc/mcp-exec/mcp-exec.conf." :
+                                  NULL,
+                  "its self-test passed under %s%s",
+                  h->is_user ? "this user's service manager" : "the system manager",
+                  h->is_relaxed ? ", without all of the limits (RequireControllers=)" : "");
+}
+
+static void on_info(const ExecSandboxInfo *info, void *userdata) {
+        Query *q = userdata;
+
+        report_launcher(q->context, info);
+        (void) sd_event_exit(q->event, 0);
+}
+
+static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata) {
+        Query *q = userdata;
+
+        (void) source;
+        (void) usec;
+        check_add(&q->context->report, CHECK_FAIL, "launcher", "journalctl -u mcp-exec-launcher",
+                  "it gave no verdict within %" PRIu64 " s", ANSWER_USEC / USEC_PER_SEC);
+        return sd_event_exit(q->event, 0);
+}
+
+static int query_launcher(CheckContext *c) {
+        _cleanup_(sd_event_unrefp) sd_event *event = NULL;
+        _cleanup_(exec_engine_freep) ExecEngine *engine = NULL;
+        LauncherConnect connect = { .socket_path = c->uid == 0 ? c->launcher_socket_path : NULL };
+        Query query = { .context = c };
+        ExecEngineParameters parameters = {
+                .settings = c->settings,
+                .connect = launcher_connect,
+                .userdata = &connect,
+        };
+        int r;
+
+        r = sd_event_new(&event);
+        if (r < 0)
+                return r;
+        query.event = parameters.event = event;
+        r = exec_engine_new(&parameters, &engine);
+        if (r < 0)
+                return r;
+        r = sd_event_add_time_relative(event, NULL, CLOCK_MONOTONIC, ANSWER_USEC, 0, on_timeout, &query);
+        if (r < 0)
+                return r;
+        r = exec_engine_query_sandbox(engine, on_info, &query);
+        if (r < 0)
+                return r;
+        return sd_event_loop(event);
+}
+
+void check_launcher(CheckContext *c) {
+        assert(c);
+
+        /* The system's launcher speaks only to root and to the service. For others the run below tells as
+         * much. */
+        if (c->uses_system_service && c->uid != 0)
+                return;
+        if (query_launcher(c) < 0)
+                c->report.is_incomplete = true;
+}
+
+/* ---- A run ---- */
+
+/* What a program sees of its walls. No secret, and harmless without walls. */
+static const char probe[] =
+        "import os, sys\\ns = dict(l.split(':', 1) for l in open('/proc/self/status'))\\n"
+        "n = ','.join(l.split(':')[0].strip() for l in open('/proc/self/net/dev') if ':' in l)\\n"
+        "print(sys.version.split()[0], os.getuid(), s['Seccomp'].strip(), s['NoNewPrivs'].strip(), n)\\n";
+
+static int send_all(int fd, const char *text) {
+        for (size_t left = strlen(text); left > 0;) {
+                ssize_t n = send(fd, text, left, MSG_NOSIGNAL);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                text += n;
+                left -= (size_t) n;
+        }
+        return 0;
+}
+
+/* Reads lines until the reply with id 2. Returns 1 with it, 0 when none comes, -errno. */
+static int read_reply(int fd, JsonValue **ret) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(LINE_BYTES_MAX_CHECK);
+        uint64_t end = now_monotonic_usec() + ANSWER_USEC;
+
+        for (;;) {
+                _cleanup_json_ JsonValue *message = NULL;
+                const char *newline = b.n_bytes > 0 ? memchr(b.data, '\n', b.n_bytes) : NULL;
+                struct pollfd p = { .fd = fd, .events = POLLIN };
+                int64_t id = 0;
+                char chunk[4096];
+                ssize_t n;
+                int r;
+
+                if (newline) {
+                        size_t n_line = (size_t) (newline - b.data);
+                        r = json_parse(b.data, n_line, &message);
+                        if (r < 0)
+                                return r;
+                        buffer_consume(&b, n_line + 1);
+                        if (r == 0 && (json_member(message, "error") ||
+                                       (json_get_integer(json_member(message, "id"), &id) && id == 2))) {
+                                *ret = TAKE_PTR(message);
+                                return 1;
+                        }
+                        continue;
+                }
+                if (now_monotonic_usec() >= end)
+                        return 0;
+                if (poll(&p, 1, 1000) <= 0)
+                        continue;
+                n = recv(fd, chunk, sizeof(chunk), MSG_DONTWAIT);
+                if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                        continue;
+                if (n <= 0)
+                        return 0;
+                r = buffer_append(&b, chunk, (size_t) n);
+                if (r < 0)
+                        return r;
+        }
+}
+
+static int run_probe(int fd, JsonValue **ret) {
+        static const char handshake[] =
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+                "\"2025-06-18\","
+                "\"capabilities\":{},\"clientInfo\":{\"name\":\"mcp-exec check\",\"version\":\"1\"}}}\n"
+                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+        _cleanup_free_ char *call = NULL;
+        int r;
+
+        r = str_printf(
+                &call,
+                "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"exec\","
+                "\"arguments\":{\"code\":\"%s\"}}}\n",
+                probe);
+        if (r < 0)
+                return r;
+        r = send_all(fd, handshake);
+        if (r >= 0)
+                r = send_all(fd, call);
+        if (r < 0)
+                return 0; /* gone already: no answer */
+        return read_reply(fd, ret);
+}
+
+static void report_facts(CheckContext *c, const char *printed) {
+        char version[32], interfaces[128];
+        unsigned uid, seccomp, no_new_privileges;
+
+        if (sscanf(printed, "%31s %u %u %u %127s", version, &uid, &seccomp, &no_new_privileges,
+                   interfaces) != 5) {
+                check_add(&c->report, CHECK_FAIL, "run", NULL,
+                          "the program printed something else than it should");
+                return;
+        }
+        check_add(&c->report, CHECK_OK, "run", NULL, "a program ran");
+        if (c->knows_launcher)
+                check_add(&c->report, CHECK_OK, "Python", NULL, "%s, %s", version, c->hello.interpreter);
+        else
+                check_add(&c->report, CHECK_OK, "Python", NULL, "%s", version);
+
+        if (c->uses_system_service)
+                check_add(&c->report, uid >= 61184 && uid <= 65519 ? CHECK_OK : CHECK_FAIL, "DynamicUser",
+                          uid >= 61184 && uid <= 65519 ? NULL : "Report this: no program must run so.",
+                          "the program had uid %u", uid);
+        if (seccomp != 2 || no_new_privileges != 1 || !streq(interfaces, "lo"))
+                check_add(&c->report, CHECK_FAIL, "walls", "Report this: no program must run so.",
+                          "from inside: seccomp mode %u, no new privileges %u, network interfaces %s",
+                          seccomp, no_new_privileges, interfaces);
+        else
+                check_add(&c->report, CHECK_OK, "walls", NULL,
+                          "from inside: own network, seccomp on, no new privileges");
+}
+
+static void report_reply(CheckContext *c, const JsonValue *reply) {
+        const JsonValue *result = json_member(reply, "result"),
+                        *s = json_member(result, "structuredContent");
+        const char *text = "no reason was given", *printed, *status;
+
+        if (json_get_string(json_member(s, "status"), &status, NULL) && streq(status, "ok") &&
+            json_get_string(json_member(s, "stdout"), &printed, NULL)) {
+                report_facts(c, printed);
+                return;
+        }
+        (void) json_get_string(json_member(json_member(reply, "error"), "message"), &text, NULL);
+        (void) json_get_string(json_member(json_element(json_member(result, "content"), 0), "text"), &text,
+                               NULL);
+        if (s)
+                (void) json_get_string(json_member(s, "message"), &text, NULL);
+        check_add(&c->report, CHECK_FAIL, "run", c->knows_launcher ? NULL : "sudo mcp-exec check", "%s",
+                  text);
+}
+
+void check_run(CheckContext *c, int service_fd) {
+        _cleanup_json_ JsonValue *reply = NULL;
+        _cleanup_close_ int own_fd = -EBADF;
+        int r, fd;
+
+        assert(c);
+
+        fd = service_fd;
+        if (fd < 0) {
+                fd = own_fd = own_server_start(c->uid == 0 ? c->launcher_socket_path : NULL,
+                                               /* is_verbose= */ false);
+                if (fd < 0) {
+                        c->report.is_incomplete = true;
+                        return;
+                }
+        }
+        r = run_probe(fd, &reply);
+        if (r < 0)
+                c->report.is_incomplete = true;
+        else if (r == 0)
+                check_add(&c->report, CHECK_FAIL, "run", "journalctl -u mcp-exec -u mcp-exec-launcher",
+                          "a small program was not answered");
+        else
+                report_reply(c, reply);
+}
+
+/* ---- Packages ---- */
+
+void check_packages(CheckContext *c) {
+        static const struct {
+                const char *name, *debian;
+        } wanted[] = {
+                { "numpy",      "python3-numpy"      },
+                { "pandas",     "python3-pandas"     },
+                { "matplotlib", "python3-matplotlib" },
+                { "pillow",     "python3-pil"        },
+                { "PyYAML",     "python3-yaml"       },
+                { "Jinja2",     "python3-jinja2"     },
+        };
+        _cleanup_strv_ char **found = NULL;
+        _cleanup_buffer_ Buffer missing = BUFFER_INIT(0);
+
+        assert(c);
+
+        if (tool_packages_scan(&found) < 0) {
+                c->report.is_incomplete = true;
+                return;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(wanted); i++) {
+                size_t n = strlen(wanted[i].name);
+                bool is_there = false;
+
+                STRV_FOREACH(f, found)
+                        if (strncasecmp(*f, wanted[i].name, n) == 0 && ((*f)[n] == ' ' || (*f)[n] == 0))
+                                is_there = true;
+                if (!is_there && buffer_printf(&missing, " %s", wanted[i].debian) < 0)
+                        c->report.is_incomplete = true;
+        }
+        if (missing.n_bytes > 0) {
+                _cleanup_free_ char *remedy = NULL;
+                (void) str_printf(&remedy, "%sapt install%s", c->uid == 0 ? "" : "sudo ", missing.data);
+                check_add(&c->report, CHECK_WARN, "packages", remedy,
+                          "%zu can be imported, but not all that models like to use", strv_length(found));
+        } else
+                check_add(&c->report, CHECK_OK, "packages", NULL, "%zu can be imported", strv_length(found));
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* The parts of `mcp-exec check`. Each adds its items to the report. */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/settings.h"
+#include "server/check-report.h"
+#include "wire/wire.h"
+
+typedef struct CheckContext {
+        CheckReport report;
+        const Settings *settings;
+        const char *socket_path, *launcher_socket_path;
+        uid_t uid;
+        char user_name[64];
+
+        bool is_booted;          /* PID 1 is systemd */
+        bool is_in_container;
+        bool uses_system_service; /* it serves this user; otherwise the user's own manager has to do */
+        bool has_user_manager;
+        bool knows_launcher;     /* hello is valid */
+        WireHello hello;
+} CheckContext;
+
+/* check-host.c: what the kernel and the init system offer. */
+void check_init(CheckContext *c);
+void check_version(CheckContext *c);
+void check_cgroups(CheckContext *c);
+void check_namespaces(CheckContext *c);
+void check_seccomp(CheckContext *c);
+void check_user_manager(CheckContext *c);
+
+/* check-service.c: what of ours answers. */
+int check_service(CheckContext *c, int *ret_fd); /* *ret_fd: connection to the system service, or -EBADF */
+void check_launcher(CheckContext *c);
+void check_run(CheckContext *c, int service_fd);
+void check_packages(CheckContext *c);

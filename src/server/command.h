@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Sub-commands of mcp-exec: one file each, one function each, found by the table in main.c. */
+
+#include <stdbool.h>
+
+#include "base/macro.h"
+
+/* argv[0] is "mcp-exec COMMAND", for getopt's messages. Returns the exit status of the process. */
+int command_stdio(int argc, char **argv);
+int command_serve(int argc, char **argv);
+int command_run(int argc, char **argv);
+int command_check(int argc, char **argv);
+int command_print_unit(int argc, char **argv);
+
+/* The two halves that a bare `mcp-exec` chooses between by MCP_EXEC_TRANSPORT. */
+typedef struct StdioOptions {
+        bool no_bridge;
+        bool is_verbose;
+        const char *socket_path;          /* of the system service */
+        const char *launcher_socket_path; /* NULL: start the user's own launcher */
+} StdioOptions;
+int stdio_main(const StdioOptions *options);
+
+typedef struct ServeOptions {
+        char **listen;                    /* addresses given on the command line, borrowed; may be NULL */
+        bool listens_by_variable;         /* also where MCP_EXEC_ADDR says */
+        bool no_auth;
+        bool is_verbose;
+        const char *launcher_socket_path;
+} ServeOptions;
+int serve_main(const ServeOptions *options);
+
+/* Exit statuses that mean the same in every command. */
+enum {
+        COMMAND_OK,
+        COMMAND_FAILED,
+        COMMAND_USAGE, /* the command line is wrong; nothing was done */
+};
+
+/* Says what is wrong with the command line and where help is. Returns COMMAND_USAGE. */
+int command_usage_error(const char *command, const char *format, ...) _printf_(2, 3);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Opens a connection to a launcher.
+ *
+ * The user's launcher is started by posix_spawn() with a socketpair as its fd 3. It gets an environment of
+ * the few variables that it reads and no other descriptor of ours: not the client's pipes, not the
+ * connections of others. It ends when the connection ends, however we die. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/macro.h"
+#include "base/strv.h"
+#include "config.h"
+#include "server/launcher-connect.h"
+
+#define LAUNCHER_FD 3
+
+/* What the launcher's settings_load() and its search for the user's service manager read. Not the token: the
+ * launcher has no use for it. */
+static const char *const passed_variables[] = {
+        "HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_RUNTIME_DIR",
+        "MCP_EXEC_DEFAULT_TIMEOUT_S",
+        "MCP_EXEC_MAX_OUTPUT_BYTES",
+        "MCP_EXEC_MAX_STDIN_BYTES",
+        "MCP_EXEC_MAX_TIMEOUT_S",
+        "MCP_EXEC_PYTHON",
+};
+
+static int connect_system(const char *path, char **reterr_message) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        _cleanup_close_ int fd = -EBADF;
+        int r;
+
+        if (strlen(path) >= sizeof(address.sun_path))
+                return -ENAMETOOLONG;
+        memcpy(address.sun_path, path, strlen(path));
+
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0) {
+                r = -errno;
+                if (r == -EMFILE || r == -ENFILE)
+                        (void) str_printf(reterr_message,
+                                          "no file descriptor is left for a connection to the "
+                                          "launcher: raise LimitNOFILE= of mcp-exec.service");
+                return r;
+        }
+        if (connect(fd, (const struct sockaddr*) &address, sizeof(address)) >= 0)
+                return TAKE_FD(fd);
+
+        r = -errno;
+        if (r == -ENOENT || r == -ECONNREFUSED)
+                (void) str_printf(reterr_message, "the launcher's socket %s is not there: start it with "
+                                  "\"systemctl start mcp-exec-launcher.socket\"", path);
+        else if (r == -EACCES || r == -EPERM)
+                (void) str_printf(reterr_message,
+                                  "the launcher's socket %s does not admit uid %u: run the server as "
+                                  "mcp-exec.service does, as the user mcp-exec",
+                                  path, (unsigned) geteuid());
+        else if (r == -EAGAIN)
+                (void) str_printf(reterr_message, "the launcher does not accept connections: see "
+                                  "\"journalctl -u mcp-exec-launcher\"");
+        return r;
+}
+
+static int build_environment(char ***ret) {
+        _cleanup_strv_ char **environment = NULL;
+        int r;
+
+        /* Never empty, or the NULL array would mean "inherit". */
+        r = strv_extend(&environment, "PATH=/usr/local/bin:/usr/bin:/bin");
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < ELEMENTSOF(passed_variables); i++) {
+                const char *value = getenv(passed_variables[i]);
+                if (!value)
+                        continue;
+                r = strv_extendf(&environment, "%s=%s", passed_variables[i], value);
+                if (r < 0)
+                        return r;
+        }
+        *ret = TAKE_PTR(environment);
+        return 0;
+}
+
+static int fill_file_actions(posix_spawn_file_actions_t *actions, int connection_fd) {
+        int r;
+
+        /* dup2() of a number to itself clears close-on-exec here: posix_spawn() promises it. */
+        r = posix_spawn_file_actions_adddup2(actions, connection_fd, LAUNCHER_FD);
+        if (r == 0)
+                r = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        if (r == 0) /* standard output belongs to the protocol */
+                r = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        if (r == 0)
+                r = posix_spawn_file_actions_addclosefrom_np(actions, LAUNCHER_FD + 1);
+        return -r;
+}
+
+static int fill_attributes(posix_spawnattr_t *attributes) {
+        sigset_t none, all;
+        int r;
+
+        (void) sigemptyset(&none);
+        (void) sigfillset(&all);
+
+        /* A session of its own: Ctrl-C and a client that signals our process group must not take away the
+         * one that stops the runs when we are gone. Ignored and blocked signals are inherited, so they are
+         * reset. */
+        r = posix_spawnattr_setflags(attributes,
+                                     POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+        if (r == 0)
+                r = posix_spawnattr_setsigdefault(attributes, &all);
+        if (r == 0)
+                r = posix_spawnattr_setsigmask(attributes, &none);
+        return -r;
+}
+
+static int spawn_launcher(int connection_fd, char *const *environment) {
+        static const char name[] = "mcp-exec-launcher", user[] = "--user", connection[] = "--connection=3";
+        char *const argv[] = { (char*) name, (char*) user, (char*) connection, NULL };
+        posix_spawn_file_actions_t actions;
+        posix_spawnattr_t attributes;
+        pid_t pid;
+        int r;
+
+        r = -posix_spawn_file_actions_init(&actions);
+        if (r < 0)
+                return r;
+        r = -posix_spawnattr_init(&attributes);
+        if (r < 0) {
+                (void) posix_spawn_file_actions_destroy(&actions);
+                return r;
+        }
+
+        r = fill_file_actions(&actions, connection_fd);
+        if (r == 0)
+                r = fill_attributes(&attributes);
+        if (r == 0)
+                r = -posix_spawn(&pid, MCP_EXEC_LAUNCHER_PATH, &actions, &attributes, argv, environment);
+
+        (void) posix_spawnattr_destroy(&attributes);
+        (void) posix_spawn_file_actions_destroy(&actions);
+        return r;
+}
+
+static int connect_user(char **reterr_message) {
+        _cleanup_strv_ char **environment = NULL;
+        _cleanup_close_ int ours = -EBADF, theirs = -EBADF;
+        int r, pair[2];
+
+        r = build_environment(&environment);
+        if (r < 0)
+                return r;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+                return -errno;
+        ours = pair[0];
+        theirs = pair[1];
+
+        /* Only its connection tells how the child is: no zombie, no exit status. */
+        if (signal(SIGCHLD, SIG_IGN) == SIG_ERR)
+                return -errno;
+
+        r = spawn_launcher(theirs, environment);
+        if (r == -ENOENT || r == -EACCES)
+                (void) str_printf(reterr_message,
+                                  "the launcher %s is not there or cannot be started: install the "
+                                  "package mcp-exec again",
+                                  MCP_EXEC_LAUNCHER_PATH);
+        else if (r == -EAGAIN || r == -ENOMEM)
+                (void) str_printf(reterr_message,
+                                  "the launcher could not be started, for this user has no more "
+                                  "processes or memory: end some programs");
+        if (r < 0)
+                return r;
+        return TAKE_FD(ours);
+}
+
+int launcher_connect(void *userdata, char **reterr_message) {
+        const LauncherConnect *c = userdata;
+
+        assert(c);
+        assert(reterr_message);
+
+        return c->socket_path ? connect_system(c->socket_path, reterr_message) :
+                                connect_user(reterr_message);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+
+/* mcp-exec print-unit: the launcher builds every property, so it is the launcher that shows them. */
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/macro.h"
+#include "config.h"
+#include "server/command.h"
+
+static const char help_text[] =
+        "Usage: mcp-exec print-unit [--user] [--manager-version N]\n"
+        "\n"
+        "Shows every property, with its value, of the unit that a program would get.\n"
+        "\n"
+        "Options:\n"
+        "      --user               As under a user's own service manager\n"
+        "      --manager-version N  As with this version of systemd\n"
+        "  -h, --help               Show this help\n";
+
+int command_print_unit(int argc, char **argv) {
+        enum { OPTION_USER = 0x100, OPTION_MANAGER_VERSION };
+        static const struct option table[] = {
+                { "user",            no_argument,       NULL, OPTION_USER            },
+                { "manager-version", required_argument, NULL, OPTION_MANAGER_VERSION },
+                { "help",            no_argument,       NULL, 'h'                    },
+                {},
+        };
+        const char *child[6] = { "mcp-exec-launcher", "--print-unit" };
+        const char *version = NULL;
+        size_t n = 2;
+        int c;
+
+        while ((c = getopt_long(argc, argv, "h", table, NULL)) >= 0)
+                switch (c) {
+                case OPTION_USER:
+                        child[2] = "--user";
+                        n = 3;
+                        break;
+                case OPTION_MANAGER_VERSION:
+                        version = optarg;
+                        break;
+                case 'h':
+                        fputs(help_text, stdout);
+                        return COMMAND_OK;
+                default:
+                        return command_usage_error("print-unit", "the command line was not understood");
+                }
+        if (optind < argc)
+                return command_usage_error("print-unit", "unexpected argument \"%s\"", argv[optind]);
+
+        if (version) {
+                child[n++] = "--manager-version";
+                child[n++] = version;
+        }
+        (void) execv(MCP_EXEC_LAUNCHER_PATH, (char *const*) child);
+        (void) log_error_errno(errno, "Cannot start %s", MCP_EXEC_LAUNCHER_PATH);
+        return COMMAND_FAILED;
+}

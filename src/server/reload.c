@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Settings are constant for the life of a process, and runs in flight were admitted under them. So a reload
+ * checks the files and names what has changed; a restart loses no client's connection attempt, for systemd
+ * holds the sockets. */
+
+#include <stdio.h>
+
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/strv.h"
+#include "server/reload.h"
+
+static int collect(const char *section, const char *key, const char *value, void *userdata) {
+        char ***list = userdata;
+        return strv_extendf(list, "[%s] %s=%s", section, key, value);
+}
+
+static bool is_launchers(const char *assignment) {
+        static const char section[] = "[Sandbox]";
+        return strncmp(assignment, section, strlen(section)) == 0;
+}
+
+void reload_report(const Settings *current, bool is_user) {
+        _cleanup_(settings_freep) Settings *fresh = NULL;
+        _cleanup_strv_ char **before = NULL, **after = NULL;
+        _cleanup_free_ char *message = NULL;
+        size_t n_changed = 0;
+        int r;
+
+        assert(current);
+
+        r = settings_load(is_user, &fresh, &message);
+        if (r < 0) {
+                if (message)
+                        log_error("The configuration has a mistake, so the one in use stays: %s", message);
+                else
+                        (void) log_error_errno(r, "Cannot read the configuration, so the one in use stays");
+                return;
+        }
+
+        r = settings_foreach(current, collect, &before);
+        if (r >= 0)
+                r = settings_foreach(fresh, collect, &after);
+        if (r < 0) {
+                (void) log_error_errno(r, "Cannot compare the configurations");
+                return;
+        }
+
+        /* Both lists follow the same table. */
+        for (size_t i = 0; i < strv_length(after); i++)
+                if (!streq(before[i], after[i])) {
+                        log_notice("Changed, in effect after \"systemctl restart mcp-exec%s.service\": %s",
+                                   is_launchers(after[i]) ? " mcp-exec-launcher" : "", after[i]);
+                        n_changed++;
+                }
+        /* Which token it is stays unsaid. */
+        if (!current->auth_token != !fresh->auth_token ||
+            (current->auth_token && fresh->auth_token &&
+             !secret_equal(current->auth_token, fresh->auth_token))) {
+                log_notice("The token has changed, in effect after \"systemctl restart mcp-exec.service\"");
+                n_changed++;
+        }
+        if (n_changed == 0)
+                log_info("The configuration is unchanged");
+}

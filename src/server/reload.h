@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Reload: what SIGHUP (`systemctl reload mcp-exec`) does. */
+
+#include <stdbool.h>
+
+#include "base/settings.h"
+
+/* Reads the configuration again and logs what is different from `current` and how to put it into effect. A
+ * configuration with a mistake is reported the same way, so that it is found now and not at the next start.
+ */
+void reload_report(const Settings *current, bool is_user);

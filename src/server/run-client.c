@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The client of `mcp-exec run`.
+ *
+ * All three messages are sent at once, for their order is kept: initialize, initialized, tools/call. The
+ * call asks by _meta for notifications with the raw output, so bytes come through as the program wrote them,
+ * and live. */
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "config.h"
+#include "json/json.h"
+#include "mcp/base64.h"
+#include "server/out-queue.h"
+#include "server/run-client.h"
+
+#define INITIALIZE_ID 1
+#define CALL_ID 2
+
+/* One line of the server: a reply of at most 1 MB, or one piece of output. */
+#define LINE_BYTES_MAX_CLIENT (16 * MIB)
+/* Output that a slow reader of ours has not taken yet; beyond it we stop reading from the server. */
+#define OUTPUT_BYTES_MAX (128 * MIB)
+
+enum { POLL_SERVER, POLL_STDOUT, POLL_STDERR, POLL_SIGNALS, _POLL_MAX };
+
+typedef struct RunClient {
+        int fd, signal_fd;
+        OutQueue to_server, out, err;
+        Buffer line;
+        size_t n_scanned;  /* of line, known to hold no newline */
+        bool has_lost_stderr;
+        int exit_status;   /* < 0: no end in sight */
+} RunClient;
+
+static int build_request(const RunRequest *request, Buffer *b) {
+        JsonWriter w = JSON_WRITER_INIT(b);
+
+        json_begin_object(&w);
+        json_key(&w, "jsonrpc");
+        json_string(&w, "2.0");
+        json_key(&w, "id");
+        json_integer(&w, CALL_ID);
+        json_key(&w, "method");
+        json_string(&w, "tools/call");
+        json_key(&w, "params");
+        json_begin_object(&w);
+        json_key(&w, "name");
+        json_string(&w, "exec");
+        json_key(&w, "arguments");
+        json_begin_object(&w);
+        json_key(&w, "code");
+        json_string_n(&w, request->code, request->code_bytes);
+        if (request->stdin_data) {
+                json_key(&w, "stdin");
+                json_string_n(&w, request->stdin_data, request->stdin_bytes);
+        }
+        if (request->timeout_sec > 0) {
+                json_key(&w, "timeout_s");
+                json_unsigned(&w, request->timeout_sec);
+        }
+        json_end_object(&w);
+        json_key(&w, "_meta");
+        json_begin_object(&w);
+        json_key(&w, "mcp-exec/output");
+        json_boolean(&w, true);
+        json_end_object(&w);
+        json_end_object(&w);
+        json_end_object(&w);
+        return json_writer_finish(&w);
+}
+
+static int send_messages(RunClient *c, const RunRequest *request) {
+        static const char handshake[] =
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+                "\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},"
+                "\"clientInfo\":{\"name\":\"mcp-exec run\",\"version\":\"" MCP_EXEC_VERSION "\"}}}\n"
+                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+        _cleanup_buffer_ Buffer message = BUFFER_INIT(0);
+        int r;
+
+        r = build_request(request, &message);
+        if (r < 0)
+                return r;
+        r = buffer_append_str(&message, "\n");
+        if (r < 0)
+                return r;
+        r = out_queue_push(&c->to_server, handshake, strlen(handshake));
+        if (r < 0)
+                return r;
+        return out_queue_push(&c->to_server, message.data, message.n_bytes);
+}
+
+/* ---- What the server says ---- */
+
+/* Behind what the program wrote to the same place. */
+static void say(RunClient *c, const char *text) {
+        static const char prefix[] = "mcp-exec: ";
+
+        if (c->has_lost_stderr)
+                return;
+        /* Without memory for the reason, the exit status has to do. */
+        if (out_queue_push(&c->err, prefix, strlen(prefix)) >= 0 &&
+            out_queue_push(&c->err, text, strlen(text)) >= 0)
+                (void) out_queue_push(&c->err, "\n", 1);
+}
+
+static void fail(RunClient *c, const char *text) {
+        say(c, text);
+        c->exit_status = RUN_EXIT_INFRASTRUCTURE;
+}
+
+static void take_output(RunClient *c, const JsonValue *params) {
+        _cleanup_buffer_ Buffer bytes = BUFFER_INIT(0);
+        const char *data;
+        int64_t stream;
+        size_t n_bytes;
+        int r;
+
+        if (!json_get_integer(json_member(params, "stream"), &stream) ||
+            !json_get_string(json_member(params, "data"), &data, &n_bytes) || (stream != 1 && stream != 2) ||
+            base64_decode(data, n_bytes, &bytes) < 0) {
+                fail(c, "The server sent output that cannot be read");
+                return;
+        }
+        if (stream == 2 && c->has_lost_stderr)
+                return;
+        r = out_queue_push(stream == 1 ? &c->out : &c->err, bytes.data, bytes.n_bytes);
+        if (r < 0)
+                fail(c, "The program's output does not fit into memory");
+}
+
+static int exit_status_of(const char *status, int64_t exit_code, int64_t signal_number) {
+        if (streq(status, "ok"))
+                return 0;
+        if (streq(status, "error"))
+                return (int) (exit_code & 0xff);
+        if (streq(status, "signal"))
+                return RUN_EXIT_SIGNAL + (int) (signal_number & 0x7f);
+        if (streq(status, "timeout"))
+                return RUN_EXIT_TIMEOUT;
+        if (streq(status, "oom") || streq(status, "output_limit"))
+                return RUN_EXIT_OOM;
+        return RUN_EXIT_INFRASTRUCTURE;
+}
+
+static const char* first_text(const JsonValue *result) {
+        const char *text;
+
+        return json_get_string(json_member(json_element(json_member(result, "content"), 0), "text"), &text,
+                               NULL) ?
+                       text :
+                       "The server gave no reason";
+}
+
+static void take_result(RunClient *c, const JsonValue *result) {
+        const JsonValue *s = json_member(result, "structuredContent"), *hints = json_member(s, "hints");
+        int64_t exit_code = -1, signal_number = 0;
+        const char *status, *text;
+        bool is_error = false;
+
+        (void) json_get_bool(json_member(result, "isError"), &is_error);
+        if (is_error || !json_get_string(json_member(s, "status"), &status, NULL)) {
+                fail(c, first_text(result));
+                return;
+        }
+        (void) json_get_integer(json_member(s, "exit_code"), &exit_code);
+        (void) json_get_integer(json_member(s, "signal"), &signal_number);
+
+        /* A program that ended by itself has said what it had to say; its exit status is enough. */
+        if (!streq(status, "ok") && !streq(status, "error") &&
+            json_get_string(json_member(s, "message"), &text, NULL))
+                say(c, text);
+        for (size_t i = 0; i < json_length(hints); i++)
+                if (json_get_string(json_element(hints, i), &text, NULL))
+                        say(c, text);
+
+        c->exit_status = exit_status_of(status, exit_code, signal_number);
+}
+
+static void take_line(RunClient *c, const char *line, size_t n_bytes) {
+        _cleanup_json_ JsonValue *message = NULL;
+        const JsonValue *error;
+        const char *method, *text;
+        int64_t id = 0;
+
+        if (json_parse(line, n_bytes, &message) != 0) {
+                fail(c, "The server sent something that is not MCP");
+                return;
+        }
+        if (json_get_string(json_member(message, "method"), &method, NULL)) {
+                if (streq(method, "notifications/mcp-exec/output"))
+                        take_output(c, json_member(message, "params"));
+                return;
+        }
+
+        error = json_member(message, "error");
+        if (error) {
+                fail(c, json_get_string(json_member(error, "message"), &text, NULL) ?
+                                text :
+                                "The server refused the call");
+                return;
+        }
+        if (json_get_integer(json_member(message, "id"), &id) && id == CALL_ID)
+                take_result(c, json_member(message, "result"));
+}
+
+static void take_lines(RunClient *c) {
+        size_t start = 0;
+
+        while (c->exit_status < 0) {
+                const char *end = memchr(c->line.data + c->n_scanned, '\n', c->line.n_bytes - c->n_scanned);
+                if (!end) {
+                        c->n_scanned = c->line.n_bytes;
+                        break;
+                }
+                take_line(c, c->line.data + start, (size_t) (end - c->line.data) - start);
+                start = (size_t) (end - c->line.data) + 1;
+                c->n_scanned = start;
+        }
+        buffer_consume(&c->line, start);
+        c->n_scanned -= start;
+}
+
+/* ---- The loop ---- */
+
+static bool has_room(const RunClient *c) {
+        return out_queue_n_bytes(&c->out) < OUTPUT_BYTES_MAX / 2 &&
+               out_queue_n_bytes(&c->err) < OUTPUT_BYTES_MAX / 2;
+}
+
+static void read_server(RunClient *c) {
+        void *room;
+        ssize_t n;
+
+        if (buffer_reserve(&c->line, 64 * KIB, &room) < 0) {
+                fail(c, "The server's reply does not fit into memory");
+                return;
+        }
+        n = recv(c->fd, room, 64 * KIB, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return;
+        if (n <= 0) {
+                fail(c, "The server ended before it told how the program ended (see \"journalctl -u "
+                        "mcp-exec\")");
+                return;
+        }
+        buffer_commit(&c->line, (size_t) n);
+        if (c->line.data)
+                take_lines(c);
+}
+
+static void handle_signal(RunClient *c) {
+        struct signalfd_siginfo si;
+
+        if (read(c->signal_fd, &si, sizeof(si)) == (ssize_t) sizeof(si))
+                c->exit_status = RUN_EXIT_SIGNAL + (int) si.ssi_signo;
+}
+
+/* Returns true while the output still has a reader. */
+static bool pass_on(OutQueue *q, const struct pollfd *p) {
+        if (p->revents & POLLOUT)
+                return out_queue_flush(q) >= 0;
+        return !(p->revents & (POLLERR | POLLNVAL));
+}
+
+/* Returns 0 to go on, 1 at the end. */
+static int turn(RunClient *c) {
+        bool has_ended = c->exit_status >= 0;
+        struct pollfd fds[_POLL_MAX] = {
+                [POLL_SERVER] = { .fd = has_ended || !has_room(c) ? -1 : c->fd,
+                                  .events = (short) (POLLIN | out_queue_events(&c->to_server)) },
+                [POLL_STDOUT] = { .fd = c->out.fd, .events = out_queue_events(&c->out) },
+                [POLL_STDERR] = { .fd = c->has_lost_stderr ? -1 : c->err.fd,
+                                  .events = out_queue_events(&c->err) },
+                [POLL_SIGNALS] = { .fd = c->signal_fd, .events = POLLIN },
+        };
+
+        if (has_ended && out_queue_n_bytes(&c->out) == 0 && out_queue_n_bytes(&c->err) == 0)
+                return 1;
+        if (poll(fds, ELEMENTSOF(fds), -1) < 0)
+                return errno == EINTR ? 0 : -errno;
+
+        if (fds[POLL_SIGNALS].revents) {
+                handle_signal(c);
+                return 1;
+        }
+        if (!pass_on(&c->out, &fds[POLL_STDOUT])) {
+                /* Nobody reads what the program prints: end it, as SIGPIPE would end it in a pipeline. */
+                c->exit_status = RUN_EXIT_SIGNAL + SIGPIPE;
+                return 1;
+        }
+        if (!pass_on(&c->err, &fds[POLL_STDERR])) {
+                out_queue_done(&c->err);
+                c->has_lost_stderr = true;
+        }
+        if (fds[POLL_SERVER].revents & POLLOUT)
+                (void) out_queue_flush(&c->to_server); /* a server that is gone shows in the next read */
+        if (fds[POLL_SERVER].revents & (POLLIN | POLLHUP | POLLERR))
+                read_server(c);
+        return 0;
+}
+
+static int watch_signals(void) {
+        sigset_t mask;
+        int fd;
+
+        (void) sigemptyset(&mask);
+        (void) sigaddset(&mask, SIGINT);
+        (void) sigaddset(&mask, SIGTERM);
+        (void) sigaddset(&mask, SIGHUP);
+        if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+                return -errno;
+        fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+        return fd < 0 ? -errno : fd;
+}
+
+int run_client(int fd, const RunRequest *request) {
+        _cleanup_close_ int signal_fd = -EBADF;
+        RunClient c = { .fd = fd, .exit_status = -1, .line = BUFFER_INIT(LINE_BYTES_MAX_CLIENT) };
+        int r;
+
+        assert(fd >= 0);
+        assert(request);
+
+        signal_fd = watch_signals();
+        if (signal_fd < 0) {
+                (void) log_error_errno(signal_fd, "Cannot watch for signals");
+                return RUN_EXIT_INFRASTRUCTURE;
+        }
+        c.signal_fd = signal_fd;
+        out_queue_init(&c.to_server, fd, 0);
+        out_queue_init(&c.out, STDOUT_FILENO, OUTPUT_BYTES_MAX);
+        out_queue_init(&c.err, STDERR_FILENO, OUTPUT_BYTES_MAX);
+
+        r = send_messages(&c, request);
+        while (r == 0)
+                r = turn(&c);
+        if (r < 0) {
+                (void) log_error_errno(r, "Cannot speak with the server");
+                c.exit_status = RUN_EXIT_INFRASTRUCTURE;
+        }
+
+        out_queue_done(&c.to_server);
+        out_queue_done(&c.out);
+        out_queue_done(&c.err);
+        buffer_done(&c.line);
+        return c.exit_status;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+
+/* mcp-exec run: a person's way into the sandbox. The program gets what a client's program gets, no more. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/parse.h"
+#include "base/strv.h"
+#include "base/utf8.h"
+#include "config.h"
+#include "server/command.h"
+#include "server/own-server.h"
+#include "server/run-client.h"
+#include "server/system-socket.h"
+
+/* What still fits into one message when each byte takes two in JSON. The server's own limits are lower and
+ * named by it. */
+#define INPUT_BYTES_MAX (4 * MIB)
+
+static const char help_text[] =
+        "Usage: mcp-exec run [OPTION…] FILE|-\n"
+        "\n"
+        "Runs one Python program in the sandbox; its output comes live. \"-\" reads the program from "
+        "standard input.\n"
+        "Otherwise standard input, unless it is a terminal, is read to its end and given to the program.\n"
+        "\n"
+        "Options:\n"
+        "      --timeout SECONDS       Time limit (default and maximum: see mcp-exec.conf(5))\n"
+        "      --stdin FILE            Standard input of the program\n"
+        "      --no-bridge             Do not use the system service\n"
+        "      --socket PATH           The system service's socket (default: " MCP_EXEC_SOCKET_PATH ")\n"
+        "      --launcher-socket PATH  Use the launcher that listens here instead of one of our own\n"
+        "  -v, --verbose               Say more on standard error\n"
+        "  -h, --help                  Show this help\n"
+        "\n"
+        "Exit status: the program's own; 128 + N for signal N; 124 at the time limit; 137 out of memory or "
+        "output;\n"
+        "125 when the program could not be run.\n";
+
+typedef struct RunOptions {
+        const char *file, *stdin_file;
+        const char *socket_path, *launcher_socket_path;
+        uint64_t timeout_sec;
+        bool no_bridge, is_verbose;
+} RunOptions;
+
+/* One input as a whole. name is for messages. */
+static int read_input(int fd, const char *name, const char *what, char **ret, size_t *ret_bytes) {
+        _cleanup_free_ char *data = NULL;
+        size_t n_bytes;
+        int r;
+
+        r = fd_read_all(fd, INPUT_BYTES_MAX, &data, &n_bytes);
+        if (r == -EFBIG) {
+                log_error("%s: %s is larger than %llu MiB, the most that can be sent", name, what,
+                          (unsigned long long) (INPUT_BYTES_MAX / MIB));
+                return r;
+        }
+        if (r == -EBADMSG) {
+                log_error("%s: %s contains a zero byte, which MCP's text cannot carry", name, what);
+                return r;
+        }
+        if (r < 0)
+                return log_error_errno(r, "%s: cannot read it", name);
+        if (!utf8_is_valid(data, n_bytes)) {
+                log_error("%s: %s is not UTF-8 text, and MCP carries nothing else", name, what);
+                return -EBADMSG;
+        }
+        *ret = TAKE_PTR(data);
+        *ret_bytes = n_bytes;
+        return 0;
+}
+
+static int read_file(const char *path, const char *what, char **ret, size_t *ret_bytes) {
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+        if (fd < 0)
+                return log_error_errno(errno, "%s: cannot open it", path);
+        return read_input(fd, path, what, ret, ret_bytes);
+}
+
+/* Without code there is nothing to do; without stdin the program gets an empty one. */
+static int read_inputs(const RunOptions *o, char **ret_code, size_t *ret_code_bytes, char **ret_stdin,
+                       size_t *ret_stdin_bytes) {
+        bool code_is_stdin = streq(o->file, "-");
+        int r;
+
+        if (code_is_stdin)
+                r = read_input(STDIN_FILENO, "standard input", "the program", ret_code, ret_code_bytes);
+        else
+                r = read_file(o->file, "the program", ret_code, ret_code_bytes);
+        if (r < 0)
+                return r;
+
+        if (o->stdin_file)
+                return read_file(o->stdin_file, "the program's input", ret_stdin, ret_stdin_bytes);
+        if (!code_is_stdin && !isatty(STDIN_FILENO))
+                return read_input(STDIN_FILENO, "standard input", "the program's input", ret_stdin,
+                                  ret_stdin_bytes);
+        return 0;
+}
+
+/* Returns the connected fd or -errno, and in *ret_reason why it is not the system service. */
+static int connect_server(const RunOptions *o, char **ret_reason) {
+        int fd, r;
+
+        if (!o->no_bridge) {
+                r = system_socket_connect(o->socket_path, &fd, ret_reason);
+                if (r == 0)
+                        return fd;
+                if (r < 0)
+                        log_debug_errno(r, "Cannot use the system service");
+                else
+                        log_debug("Using this user's own service manager: %s", *ret_reason);
+        }
+        return own_server_start(o->launcher_socket_path, o->is_verbose);
+}
+
+static int run(const RunOptions *o) {
+        _cleanup_free_ char *code = NULL, *input = NULL, *reason = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        size_t n_code = 0, n_input = 0;
+        int status;
+
+        if (read_inputs(o, &code, &n_code, &input, &n_input) < 0)
+                return RUN_EXIT_INFRASTRUCTURE;
+
+        fd = connect_server(o, &reason);
+        if (fd < 0) {
+                (void) log_error_errno(fd, "Cannot start a server");
+                return RUN_EXIT_INFRASTRUCTURE;
+        }
+
+        status = run_client(fd, &(RunRequest) {
+                .code = code,
+                .code_bytes = n_code,
+                .stdin_data = input,
+                .stdin_bytes = n_input,
+                .timeout_sec = o->timeout_sec,
+        });
+        /* The other way in may be the shorter one to repair. */
+        if (status == RUN_EXIT_INFRASTRUCTURE && reason)
+                log_notice("The system service was not used: %s", reason);
+        return status;
+}
+
+int command_run(int argc, char **argv) {
+        enum {
+                OPTION_TIMEOUT = 0x100,
+                OPTION_STDIN,
+                OPTION_NO_BRIDGE,
+                OPTION_SOCKET,
+                OPTION_LAUNCHER_SOCKET
+        };
+        static const struct option table[] = {
+                { "timeout",         required_argument, NULL, OPTION_TIMEOUT         },
+                { "stdin",           required_argument, NULL, OPTION_STDIN           },
+                { "no-bridge",       no_argument,       NULL, OPTION_NO_BRIDGE       },
+                { "socket",          required_argument, NULL, OPTION_SOCKET          },
+                { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
+                { "verbose",         no_argument,       NULL, 'v'                    },
+                { "help",            no_argument,       NULL, 'h'                    },
+                {},
+        };
+        RunOptions o = { .socket_path = MCP_EXEC_SOCKET_PATH };
+        int c;
+
+        while ((c = getopt_long(argc, argv, "vh", table, NULL)) >= 0)
+                switch (c) {
+                case OPTION_TIMEOUT:
+                        if (parse_uint64(optarg, &o.timeout_sec) < 0 || o.timeout_sec == 0)
+                                return command_usage_error(
+                                        "run",
+                                        "--timeout must be a whole number of seconds from 1 on, "
+                                        "not \"%s\"",
+                                        optarg);
+                        break;
+                case OPTION_STDIN:
+                        o.stdin_file = optarg;
+                        break;
+                case OPTION_NO_BRIDGE:
+                        o.no_bridge = true;
+                        break;
+                case OPTION_SOCKET:
+                        o.socket_path = optarg;
+                        break;
+                case OPTION_LAUNCHER_SOCKET:
+                        o.launcher_socket_path = optarg;
+                        o.no_bridge = true;
+                        break;
+                case 'v':
+                        o.is_verbose = true;
+                        log_open("mcp-exec", LOG_DEBUG);
+                        break;
+                case 'h':
+                        fputs(help_text, stdout);
+                        return COMMAND_OK;
+                default:
+                        return command_usage_error("run", "the command line was not understood");
+                }
+        if (optind >= argc)
+                return command_usage_error("run", "no program is named");
+        if (optind + 1 < argc)
+                return command_usage_error(
+                        "run", "unexpected argument \"%s\" (a program's arguments cannot be passed)",
+                        argv[optind + 1]);
+
+        o.file = argv[optind];
+        return run(&o);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+
+/* mcp-exec serve: the system service, or a server started by hand. */
+
+#include <getopt.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/settings.h"
+#include "base/strv.h"
+#include "config.h"
+#include "server/command.h"
+#include "server/service.h"
+
+static const char help_text[] =
+        "Usage: mcp-exec serve [OPTION…]\n"
+        "\n"
+        "Serves MCP on the sockets that systemd hands over (mcp-exec.socket, mcp-exec-http.socket) and on "
+        "those of\n"
+        "--listen: HTTP on /mcp for TCP, lines for Unix sockets.\n"
+        "\n"
+        "Options:\n"
+        "      --listen ADDRESS        HOST:PORT, [V6]:PORT, :PORT (every address) or unix:PATH; may be "
+        "repeated\n"
+        "      --no-auth               Serve HTTP without a token: whoever reaches the port runs code\n"
+        "      --launcher-socket PATH  The launcher's socket (default: " MCP_EXEC_LAUNCHER_SOCKET_PATH ";\n"
+        "                              started by hand and not as root: the user's own launcher)\n"
+        "  -v, --verbose               Say more on standard error or in the journal\n"
+        "  -h, --help                  Show this help\n";
+
+static int report(int error, const char *message, const char *otherwise) {
+        if (message)
+                log_error("%s", message);
+        else
+                (void) log_error_errno(error, "%s", otherwise);
+        return COMMAND_FAILED;
+}
+
+/* The system's launcher admits root and the service's user. Anybody else has one of their own. */
+static const char* choose_launcher(const ServeOptions *options) {
+        if (options->launcher_socket_path)
+                return options->launcher_socket_path;
+        if (geteuid() == 0 || access(MCP_EXEC_LAUNCHER_SOCKET_PATH, W_OK) == 0)
+                return MCP_EXEC_LAUNCHER_SOCKET_PATH;
+        return NULL;
+}
+
+static int open_sockets(ServiceSockets *sockets, const ServeOptions *options, const Settings *settings) {
+        _cleanup_free_ char *message = NULL;
+        bool has_inherited_inet;
+        int r;
+
+        r = service_sockets_inherit(sockets, &message);
+        if (r < 0)
+                return report(r, message, "Cannot use the sockets that were handed over");
+        has_inherited_inet = service_sockets_have_inet(sockets);
+
+        STRV_FOREACH(address, options->listen) {
+                r = service_sockets_listen(sockets, *address, &message);
+                if (r < 0)
+                        return report(r, message, "Cannot listen");
+        }
+        if (options->listens_by_variable && sockets->n_sockets == 0) {
+                r = service_sockets_listen(sockets, settings->listen_address, &message);
+                if (r < 0)
+                        return report(r, message, "Cannot listen");
+        }
+
+        if (sockets->n_sockets == 0) {
+                log_error("There is nothing to listen on: start it with \"systemctl start "
+                          "mcp-exec.socket\", or say "
+                          "--listen ADDRESS");
+                return COMMAND_USAGE;
+        }
+        /* With systemd's sockets the Unix socket is served all the same, and HTTP answers 503 with the
+         * reason. */
+        if (service_sockets_have_inet(sockets) && !has_inherited_inet && !settings->auth_token &&
+            !options->no_auth) {
+                log_error("A TCP address is served with a token only: set MCP_EXEC_AUTH_TOKEN, or say "
+                          "--no-auth if "
+                          "everybody who reaches the port may run code");
+                return COMMAND_FAILED;
+        }
+        return COMMAND_OK;
+}
+
+int serve_main(const ServeOptions *options) {
+        _cleanup_(settings_freep) Settings *settings = NULL;
+        _cleanup_(service_sockets_done) ServiceSockets sockets = SERVICE_SOCKETS_INIT;
+        _cleanup_free_ char *message = NULL;
+        ServiceParameters parameters;
+        int r;
+
+        assert(options);
+
+        parameters = (ServiceParameters) {
+                .sockets = &sockets,
+                .launcher_socket_path = choose_launcher(options),
+                .no_auth = options->no_auth,
+        };
+        parameters.is_user = !parameters.launcher_socket_path;
+
+        r = settings_load(parameters.is_user, &settings, &message);
+        if (r < 0)
+                return report(r, message, "Cannot read the configuration");
+        parameters.settings = settings;
+
+        r = open_sockets(&sockets, options, settings);
+        if (r != COMMAND_OK)
+                return r;
+        return service_run(&parameters);
+}
+
+int command_serve(int argc, char **argv) {
+        enum { OPTION_LISTEN = 0x100, OPTION_NO_AUTH, OPTION_LAUNCHER_SOCKET };
+        static const struct option table[] = {
+                { "listen",          required_argument, NULL, OPTION_LISTEN          },
+                { "no-auth",         no_argument,       NULL, OPTION_NO_AUTH         },
+                { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
+                { "verbose",         no_argument,       NULL, 'v'                    },
+                { "help",            no_argument,       NULL, 'h'                    },
+                {},
+        };
+        _cleanup_strv_ char **listen = NULL;
+        ServeOptions options = {};
+        int c, r;
+
+        while ((c = getopt_long(argc, argv, "vh", table, NULL)) >= 0)
+                switch (c) {
+                case OPTION_LISTEN:
+                        r = strv_extend(&listen, optarg);
+                        if (r < 0)
+                                return log_oom(), COMMAND_FAILED;
+                        break;
+                case OPTION_NO_AUTH:
+                        options.no_auth = true;
+                        break;
+                case OPTION_LAUNCHER_SOCKET:
+                        options.launcher_socket_path = optarg;
+                        break;
+                case 'v':
+                        options.is_verbose = true;
+                        log_open("mcp-exec", LOG_DEBUG);
+                        break;
+                case 'h':
+                        fputs(help_text, stdout);
+                        return COMMAND_OK;
+                default:
+                        return command_usage_error("serve", "the command line was not understood");
+                }
+        if (optind < argc)
+                return command_usage_error("serve", "unexpected argument \"%s\"", argv[optind]);
+
+        options.listen = listen;
+        return serve_main(&options);
+}

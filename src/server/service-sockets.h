@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* The sockets that `serve` listens on: those that systemd hands over and those of the command line. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/macro.h"
+#include "base/settings.h"
+
+#define SERVICE_SOCKETS_MAX 16
+
+typedef struct ServiceSockets {
+        int fds[SERVICE_SOCKETS_MAX];       /* -EBADF once somebody else owns it */
+        bool is_inet[SERVICE_SOCKETS_MAX];
+        char *unix_paths[SERVICE_SOCKETS_MAX]; /* made by us, removed at the end; NULL for others */
+        size_t n_sockets;
+        bool is_activated; /* systemd holds them too, and starts us again when somebody connects */
+} ServiceSockets;
+
+#define SERVICE_SOCKETS_INIT ((ServiceSockets) {})
+
+/* Both return 0 or -errno with *reterr_message (allocated; NULL without a sentence of our own). */
+int service_sockets_inherit(ServiceSockets *s, char **reterr_message);
+int service_sockets_listen(ServiceSockets *s, const char *address, char **reterr_message);
+
+bool service_sockets_have_inet(const ServiceSockets *s);
+void service_sockets_done(ServiceSockets *s);

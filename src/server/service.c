@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The life of the service.
+ *
+ *   starting ──► serving ──► stopping ──► exit
+ *                  │  └─ idle for ExitIdleSec= (only when systemd keeps listening for us) ─► exit
+ *
+ * stopping (SIGTERM, SIGINT): nobody new is let in, what runs is answered, then the process ends. A second
+ * signal, or the longest time a program may take, ends the wait. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-event.h>
+
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/timeutil.h"
+#include "server/command.h"
+#include "server/daemon.h"
+#include "server/reload.h"
+#include "server/service.h"
+#include "transport/transport.h"
+
+/* After the last run, its answer still has to reach the client; a client that does not read must not hold
+ * us. */
+#define LAST_ANSWERS_USEC (2 * USEC_PER_SEC)
+/* Beyond the longest run: time for its unit to be dead. */
+#define STOP_GRACE_USEC (10 * USEC_PER_SEC)
+
+typedef enum ServiceState {
+        SERVICE_STARTING,
+        SERVICE_SERVING,
+        SERVICE_STOPPING,
+} ServiceState;
+
+typedef struct Service {
+        ServiceParameters parameters;
+        ServiceState state;
+        sd_event *event;
+        sd_event_source *idle_timer, *stop_timer;
+        Daemon *daemon;
+        Listener *listeners[SERVICE_SOCKETS_MAX];
+        size_t n_listeners;
+} Service;
+
+static size_t n_connections(const Service *s) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < s->n_listeners; i++)
+                n += listener_n_connections(s->listeners[i]);
+        return n;
+}
+
+static size_t n_runs(const Service *s) {
+        return exec_engine_n_running(daemon_engine(s->daemon)) +
+               exec_engine_n_queued(daemon_engine(s->daemon));
+}
+
+static int set_timer(Service *s, sd_event_source **source, uint64_t usec, sd_event_time_handler_t handler) {
+        int r;
+
+        if (*source) {
+                r = sd_event_source_set_time_relative(*source, usec);
+                return r < 0 ? r : sd_event_source_set_enabled(*source, SD_EVENT_ONESHOT);
+        }
+        return sd_event_add_time_relative(s->event, source, CLOCK_MONOTONIC, usec, /* accuracy= */ 0,
+                                          handler, s);
+}
+
+static void tell_status(const Service *s) {
+        const ExecSandboxInfo *info = exec_engine_sandbox(daemon_engine(s->daemon));
+        const char *sandbox = !info->is_known                        ? "not asked yet" :
+                              info->hello.verdict == WIRE_VERDICT_OK ? "ok" :
+                                                                       "REFUSED, see \"mcp-exec check\"";
+
+        (void) sd_notifyf(/* unset_environment= */ false,
+                          "STATUS=%s: %zu running, %zu waiting, %zu connections; sandbox: %s",
+                          s->state == SERVICE_STOPPING ? "Stopping" : "Serving",
+                          exec_engine_n_running(daemon_engine(s->daemon)),
+                          exec_engine_n_queued(daemon_engine(s->daemon)), n_connections(s), sandbox);
+}
+
+/* ---- Stopping ---- */
+
+static int on_stop_deadline(sd_event_source *source, uint64_t usec, void *userdata) {
+        Service *s = userdata;
+
+        (void) source;
+        (void) usec;
+        if (n_runs(s) > 0)
+                log_warning("%zu programs still run; they are ended now", n_runs(s));
+        return sd_event_exit(s->event, COMMAND_OK);
+}
+
+static void advance_stop(Service *s) {
+        int r;
+
+        if (n_runs(s) > 0)
+                return;
+        if (n_connections(s) == 0) {
+                (void) sd_event_exit(s->event, COMMAND_OK);
+                return;
+        }
+        r = set_timer(s, &s->stop_timer, LAST_ANSWERS_USEC, on_stop_deadline);
+        if (r < 0)
+                (void) sd_event_exit(s->event, COMMAND_OK);
+}
+
+static void stop(Service *s) {
+        int r;
+
+        if (s->state != SERVICE_SERVING) { /* told twice, or before there was anything to finish */
+                (void) sd_event_exit(s->event, COMMAND_OK);
+                return;
+        }
+        s->state = SERVICE_STOPPING;
+        if (s->idle_timer)
+                (void) sd_event_source_set_enabled(s->idle_timer, SD_EVENT_OFF);
+
+        (void) sd_notify(false, "STOPPING=1");
+        tell_status(s);
+        if (n_runs(s) > 0)
+                log_info("Stopping once %zu programs are answered", n_runs(s));
+
+        r = set_timer(s, &s->stop_timer, s->parameters.settings->max_timeout_usec + STOP_GRACE_USEC,
+                      on_stop_deadline);
+        if (r < 0) {
+                (void) log_error_errno(r, "Cannot set a deadline for the stop, so it is now");
+                (void) sd_event_exit(s->event, COMMAND_OK);
+                return;
+        }
+        for (size_t i = 0; i < s->n_listeners; i++)
+                listener_drain(s->listeners[i]);
+        exec_engine_drain(daemon_engine(s->daemon));
+        advance_stop(s);
+}
+
+/* ---- Idle ---- */
+
+static int on_idle_for_long(sd_event_source *source, uint64_t usec, void *userdata) {
+        Service *s = userdata;
+
+        (void) source;
+        (void) usec;
+        /* A client that connects from here on waits in the socket that systemd holds, and gets a new
+         * service. */
+        log_debug("Idle, so the service ends until somebody connects");
+        s->state = SERVICE_STOPPING;
+        (void) sd_notify(false, "STOPPING=1\nSTATUS=Idle, waiting for a connection");
+        return sd_event_exit(s->event, COMMAND_OK);
+}
+
+static void idle_changed(Service *s) {
+        const ServiceParameters *p = &s->parameters;
+        int r;
+
+        if (s->state == SERVICE_STARTING)
+                return;
+        tell_status(s);
+        if (s->state == SERVICE_STOPPING) {
+                advance_stop(s);
+                return;
+        }
+        if (!p->sockets->is_activated || p->settings->exit_idle_usec == 0)
+                return;
+        if (n_connections(s) > 0 || n_runs(s) > 0) {
+                if (s->idle_timer)
+                        (void) sd_event_source_set_enabled(s->idle_timer, SD_EVENT_OFF);
+                return;
+        }
+        r = set_timer(s, &s->idle_timer, p->settings->exit_idle_usec, on_idle_for_long);
+        if (r < 0)
+                (void) log_warning_errno(r, "Cannot set the timer for the exit on idle");
+}
+
+static void on_listener_idle_changed(Listener *l, bool is_idle, void *userdata) {
+        (void) l;
+        (void) is_idle;
+        idle_changed(userdata);
+}
+
+static void on_engine_idle_changed(bool is_idle, void *userdata) {
+        (void) is_idle;
+        idle_changed(userdata);
+}
+
+/* ---- Signals ---- */
+
+static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
+        (void) source;
+        (void) si;
+        stop(userdata);
+        return 0;
+}
+
+static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
+        const Service *s = userdata;
+
+        (void) source;
+        (void) si;
+        /* MONOTONIC_USEC belongs to Type=notify-reload; Type=notify ignores it. */
+        (void) sd_notifyf(false, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_monotonic_usec());
+        reload_report(s->parameters.settings, s->parameters.is_user);
+        (void) sd_notify(false, "READY=1");
+        return 0;
+}
+
+static int watch_signals(Service *s) {
+        static const struct {
+                int number;
+                sd_event_signal_handler_t handler;
+        } signals[] = {
+                { SIGTERM, on_terminate },
+                { SIGINT,  on_terminate },
+                { SIGHUP,  on_hangup    },
+        };
+        sigset_t mask;
+        int r;
+
+        (void) sigemptyset(&mask);
+        for (size_t i = 0; i < ELEMENTSOF(signals); i++)
+                (void) sigaddset(&mask, signals[i].number);
+        if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+                return -errno;
+        for (size_t i = 0; i < ELEMENTSOF(signals); i++) {
+                r = sd_event_add_signal(s->event, NULL, signals[i].number, signals[i].handler, s);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* ---- Starting ---- */
+
+static int start_listeners(Service *s) {
+        ServiceSockets *sockets = s->parameters.sockets;
+        int r;
+
+        for (size_t i = 0; i < sockets->n_sockets; i++) {
+                ListenerParameters p = {
+                        .event = s->event,
+                        .server = daemon_server(s->daemon),
+                        .settings = s->parameters.settings,
+                        .fd = sockets->fds[i],
+                        .is_open = s->parameters.no_auth,
+                        .on_idle_changed = on_listener_idle_changed,
+                        .userdata = s,
+                };
+                r = (sockets->is_inet[i] ? http_listener_new :
+                                           unix_listener_new)(&p, &s->listeners[s->n_listeners]);
+                if (r < 0)
+                        return r;
+                sockets->fds[i] = -EBADF;
+                s->n_listeners++;
+        }
+        return 0;
+}
+
+static void on_ready(void *userdata) {
+        Service *s = userdata;
+        int r;
+
+        if (s->state != SERVICE_STARTING)
+                return;
+        r = start_listeners(s);
+        if (r < 0) {
+                (void) log_error_errno(r, "Cannot serve the sockets");
+                (void) sd_event_exit(s->event, COMMAND_FAILED);
+                return;
+        }
+        s->state = SERVICE_SERVING;
+        (void) sd_notify(false, "READY=1");
+        idle_changed(s);
+}
+
+static int set_up(Service *s) {
+        DaemonParameters daemon = {
+                .settings = s->parameters.settings,
+                .launcher_socket_path = s->parameters.launcher_socket_path,
+                .has_audit = true,
+                .on_idle_changed = on_engine_idle_changed,
+                .userdata = s,
+        };
+        int r;
+
+        r = sd_event_new(&s->event);
+        if (r < 0)
+                return r;
+        r = sd_event_set_watchdog(s->event, true);
+        if (r < 0)
+                return r;
+        r = watch_signals(s);
+        if (r < 0)
+                return r;
+        daemon.event = s->event;
+        r = daemon_new(&daemon, &s->daemon);
+        if (r < 0)
+                return r;
+        return daemon_prepare(s->daemon, on_ready, s);
+}
+
+static void service_done(Service *s) {
+        for (size_t i = 0; i < s->n_listeners; i++)
+                (void) listener_free(s->listeners[i]);
+        (void) daemon_free(s->daemon);
+        (void) sd_event_source_unref(s->idle_timer);
+        (void) sd_event_source_unref(s->stop_timer);
+        (void) sd_event_unref(s->event);
+}
+
+int service_run(const ServiceParameters *p) {
+        Service s = {};
+        int r;
+
+        assert(p);
+        assert(p->settings);
+        assert(p->sockets);
+
+        s.parameters = *p;
+        r = set_up(&s);
+        if (r >= 0)
+                r = sd_event_loop(s.event);
+        if (r < 0) {
+                (void) log_error_errno(r, "Cannot serve");
+                r = COMMAND_FAILED;
+        }
+        service_done(&s);
+        return r;
+}

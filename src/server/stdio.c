@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+
+/* mcp-exec stdio: what MCP clients start.
+ *
+ * Where the system service serves this user, bytes are copied to and from it. Otherwise the engine runs in
+ * this process and starts the user's own launcher as its child when the first program comes. */
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/macro.h"
+#include "base/settings.h"
+#include "base/strv.h"
+#include "config.h"
+#include "server/audit.h"
+#include "server/bridge.h"
+#include "server/command.h"
+#include "server/daemon.h"
+#include "server/system-socket.h"
+#include "transport/transport.h"
+
+static const char help_text[] =
+        "Usage: mcp-exec stdio [OPTION…]\n"
+        "\n"
+        "Speaks MCP on standard input and output. Uses the system service where it is started and admits "
+        "this\n"
+        "user; otherwise runs programs under the user's own service manager.\n"
+        "\n"
+        "Options:\n"
+        "      --no-bridge             Do not use the system service\n"
+        "      --socket PATH           The system service's socket (default: " MCP_EXEC_SOCKET_PATH ")\n"
+        "      --launcher-socket PATH  Use the launcher that listens here instead of one of our own\n"
+        "  -v, --verbose               Say more on standard error, also one line for each run\n"
+        "  -h, --help                  Show this help\n";
+
+/* Of one process that serves one client itself. */
+typedef struct Stdio {
+        sd_event *event;
+        LineTransport *transport;
+} Stdio;
+
+static void on_closed(LineTransport *t, void *userdata) {
+        Stdio *s = userdata;
+
+        (void) t;
+        (void) sd_event_exit(s->event, COMMAND_OK);
+}
+
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
+        (void) si;
+        (void) userdata;
+        return sd_event_exit(sd_event_source_get_event(source), COMMAND_OK);
+}
+
+static int watch_signals(sd_event *event) {
+        static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+        sigset_t mask;
+        int r;
+
+        (void) sigemptyset(&mask);
+        for (size_t i = 0; i < ELEMENTSOF(signals); i++)
+                (void) sigaddset(&mask, signals[i]);
+        if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+                return -errno;
+        for (size_t i = 0; i < ELEMENTSOF(signals); i++) {
+                r = sd_event_add_signal(event, NULL, signals[i], on_signal, NULL);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int serve_client(sd_event *event, const Settings *settings, const StdioOptions *options) {
+        _cleanup_(daemon_freep) Daemon *daemon = NULL;
+        Stdio stdio = { .event = event };
+        DaemonParameters parameters = {
+                .event = event,
+                .settings = settings,
+                .launcher_socket_path = options->launcher_socket_path,
+                .has_audit = options->is_verbose || audit_has_journal(),
+        };
+        LineTransportParameters line = {
+                .event = event,
+                .principal = "local",
+                .input_fd = STDIN_FILENO,
+                .output_fd = STDOUT_FILENO,
+                .on_closed = on_closed,
+                .userdata = &stdio,
+        };
+        int r;
+
+        r = watch_signals(event);
+        if (r < 0)
+                return log_error_errno(r, "Cannot watch for signals");
+        r = daemon_new(&parameters, &daemon);
+        if (r < 0)
+                return log_error_errno(r, "Cannot set up the server");
+
+        line.server = daemon_server(daemon);
+        r = line_transport_new(&line, &stdio.transport);
+        if (r < 0)
+                return log_error_errno(r, "Cannot use standard input and output");
+
+        r = sd_event_loop(event);
+        (void) line_transport_free(stdio.transport);
+        return r < 0 ? log_error_errno(r, "The event loop failed") : r;
+}
+
+static int run_here(const StdioOptions *options) {
+        _cleanup_(sd_event_unrefp) sd_event *event = NULL;
+        _cleanup_(settings_freep) Settings *settings = NULL;
+        _cleanup_free_ char *message = NULL;
+        int r;
+
+        r = settings_load(/* is_user= */ true, &settings, &message);
+        if (r < 0) {
+                if (message)
+                        log_error("%s", message);
+                else
+                        (void) log_error_errno(r, "Cannot read the configuration");
+                return COMMAND_FAILED;
+        }
+        r = sd_event_new(&event);
+        if (r < 0) {
+                (void) log_error_errno(r, "Cannot make an event loop");
+                return COMMAND_FAILED;
+        }
+        return serve_client(event, settings, options) < 0 ? COMMAND_FAILED : COMMAND_OK;
+}
+
+/* The service obeys its own configuration. That a variable set for us has no effect must not stay unsaid. */
+static void tell_ignored_variables(void) {
+        static const char *const names[] = {
+                "MCP_EXEC_DEFAULT_TIMEOUT_S",
+                "MCP_EXEC_MAX_OUTPUT_BYTES",
+                "MCP_EXEC_MAX_STDIN_BYTES",
+                "MCP_EXEC_MAX_TIMEOUT_S",
+                "MCP_EXEC_PYTHON",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                if (getenv(names[i]))
+                        log_warning("%s has no effect on the system service, which is used here: set its "
+                                    "counterpart in "
+                                    "/etc/mcp-exec/mcp-exec.conf, or start \"mcp-exec stdio --no-bridge\"",
+                                    names[i]);
+}
+
+int stdio_main(const StdioOptions *options) {
+        _cleanup_free_ char *reason = NULL;
+        int fd, r;
+
+        assert(options);
+
+        if (options->no_bridge)
+                return run_here(options);
+
+        r = system_socket_connect(options->socket_path, &fd, &reason);
+        if (r == 0) {
+                tell_ignored_variables();
+                return bridge_run(fd);
+        }
+
+        if (r < 0)
+                (void) log_warning_errno(
+                        r, "Cannot use the system service, so programs run under this user's own service "
+                           "manager");
+        else
+                log_info("Programs run under this user's own service manager: %s", reason);
+        return run_here(options);
+}
+
+int command_stdio(int argc, char **argv) {
+        enum { OPTION_NO_BRIDGE = 0x100, OPTION_SOCKET, OPTION_LAUNCHER_SOCKET };
+        static const struct option table[] = {
+                { "no-bridge",       no_argument,       NULL, OPTION_NO_BRIDGE       },
+                { "socket",          required_argument, NULL, OPTION_SOCKET          },
+                { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
+                { "verbose",         no_argument,       NULL, 'v'                    },
+                { "help",            no_argument,       NULL, 'h'                    },
+                {},
+        };
+        StdioOptions options = { .socket_path = MCP_EXEC_SOCKET_PATH };
+        int c;
+
+        while ((c = getopt_long(argc, argv, "vh", table, NULL)) >= 0)
+                switch (c) {
+                case OPTION_NO_BRIDGE:
+                        options.no_bridge = true;
+                        break;
+                case OPTION_SOCKET:
+                        options.socket_path = optarg;
+                        break;
+                case OPTION_LAUNCHER_SOCKET:
+                        options.launcher_socket_path = optarg;
+                        options.no_bridge = true;
+                        break;
+                case 'v':
+                        options.is_verbose = true;
+                        log_open("mcp-exec", LOG_DEBUG);
+                        break;
+                case 'h':
+                        fputs(help_text, stdout);
+                        return COMMAND_OK;
+                default:
+                        return command_usage_error("stdio", "the command line was not understood");
+                }
+        if (optind < argc)
+                return command_usage_error("stdio", "unexpected argument \"%s\"", argv[optind]);
+
+        return stdio_main(&options);
+}

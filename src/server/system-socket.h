@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* The system service's socket as a client meets it: is it there, and does it let us in? */
+
+#include "base/macro.h"
+
+enum {
+        _SYSTEM_SOCKET_E_SUCCESS,
+        SYSTEM_SOCKET_E_ABSENT, /* no socket, or nobody listens: the service is not installed or not started
+                                 */
+        SYSTEM_SOCKET_E_REFUSED, /* it does not let this user in; the reason is the service's own sentence */
+        SYSTEM_SOCKET_E_FAILED, /* it does not answer as it should */
+};
+
+/* Connects and asks with a ping, within 5 seconds; nothing else has been said on the connection afterwards.
+ * The fd is blocking. Returns 0, a positive code with *reterr_reason (allocated, one sentence), or -errno.
+ */
+int system_socket_connect(const char *path, int *ret_fd, char **reterr_reason);
