@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Who sends an HTTP request: the holder of the token, or nobody in particular where the administrator said --no-auth. */
+/* Who sends an HTTP request: the holder of the token, or nobody in particular where the administrator
+ * said --no-auth. */
 
 #include "auth/auth.h"
 
@@ -10,8 +11,8 @@
 #include "base/digest.h"
 #include "base/strv.h"
 
-/* "Bearer" is compared without case (RFC 9110 §11.1), one or more spaces follow; the token68 after it is exact. NULL
- * for another scheme. */
+/* "Bearer" is compared without case (RFC 9110 §11.1), one or more spaces follow; the token68 after it is
+ * exact. NULL for another scheme. */
 static const char* bearer_token(const char *authorization) {
         static const char scheme[] = "Bearer";
         const char *p;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Who may use the Unix socket. The kernel names the peer's uid; its groups are looked up in the group database at each
- * connect, so that `adduser alice mcp-exec` works at once: the supplementary groups of a running session are
- * those of its login. */
+/* Who may use the Unix socket. The kernel names the peer's uid; its groups are looked up in the group
+ * database at each connect, so that `adduser alice mcp-exec` works at once: the supplementary groups of a
+ * running session are those of its login. */
 
 #include "auth/auth.h"
 
@@ -136,16 +136,21 @@ static int refusal(const Settings *s, uid_t uid, const UserEntry *u, char **rete
         int r;
 
         if (u->is_known)
-                (void) snprintf(name, sizeof(name), "user %.200s (uid %lu)", u->entry.pw_name, (unsigned long) uid);
+                (void) snprintf(name, sizeof(name), "user %.200s (uid %lu)", u->entry.pw_name,
+                                (unsigned long) uid);
         else
                 (void) snprintf(name, sizeof(name), "uid %lu", (unsigned long) uid);
 
         if (u->is_known && s->allow_groups && s->allow_groups[0])
-                r = str_printf(reterr_message, "%s may not use this mcp-exec service. The administrator can allow it with "
-                             "\"adduser %s %s\"; no new login is needed.", name, u->entry.pw_name, s->allow_groups[0]);
+                r = str_printf(reterr_message,
+                               "%s may not use this mcp-exec service. The administrator can allow it with "
+                               "\"adduser %s %s\"; no new login is needed.",
+                               name, u->entry.pw_name, s->allow_groups[0]);
         else
-                r = str_printf(reterr_message, "%s may not use this mcp-exec service. The administrator can allow it with "
-                             "AllowUsers= or AllowGroups= in /etc/mcp-exec/mcp-exec.conf.", name);
+                r = str_printf(reterr_message,
+                               "%s may not use this mcp-exec service. The administrator can allow it with "
+                               "AllowUsers= or AllowGroups= in /etc/mcp-exec/mcp-exec.conf.",
+                               name);
         return r < 0 ? r : AUTH_E_DENIED;
 }
 

@@ -95,7 +95,8 @@ bool http_is_json(const char *content_type) {
         return span_is(span_trim(span_next(&rest, ';')), "application/json");
 }
 
-/* Splits "name:port", "[v6]:port" and both without a port. Returns false for anything else, such as user:password@. */
+/* Splits "name:port", "[v6]:port" and both without a port. Returns false for anything else, such as
+ * user:password@. */
 static bool split_host(Span authority, Span *ret_name, Span *ret_port) {
         Span rest = authority;
 
@@ -117,7 +118,8 @@ static bool split_host(Span authority, Span *ret_name, Span *ret_port) {
         if (ret_name->n == 0)
                 return false;
         for (size_t i = 0; i < ret_name->n; i++)
-                if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:", ret_name->p[i]))
+                if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:",
+                            ret_name->p[i]))
                         return false;
         for (size_t i = 0; i < ret_port->n; i++)
                 if (ret_port->p[i] < '0' || ret_port->p[i] > '9')

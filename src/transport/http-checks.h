@@ -16,10 +16,12 @@ unsigned http_accepts(const char *accept);
 /* application/json, with or without parameters. */
 bool http_is_json(const char *content_type);
 
-/* The attack: a web page whose name was rebound to this machine's address reaches us from the user's browser; its own name
- * then stands in Host (and Origin). Names of this machine are localhost, its loopback addresses and the very address
- * the connection came to (local_address, numeric; may be NULL); allowed_hosts adds "name" or "name:port". */
+/* The attack: a web page whose name was rebound to this machine's address reaches us from the user's
+ * browser; its own name then stands in Host (and Origin). Names of this machine are localhost, its
+ * loopback addresses and the very address the connection came to (local_address, numeric; may be NULL);
+ * allowed_hosts adds "name" or "name:port". */
 bool http_host_is_allowed(const char *host, const char *local_address, char *const *allowed_hosts);
 
-/* An origin of this machine by http or https, of an allowed host, or listed in full ("https://app.example"). */
+/* An origin of this machine by http or https, of an allowed host, or listed in full
+ * ("https://app.example"). */
 bool http_origin_is_allowed(const char *origin, char *const *allowed_hosts);

@@ -64,8 +64,8 @@ static int make_key(const Settings *settings, char ret[static SHA256_HEX_CHARS +
         return 0;
 }
 
-/* The keyed digest of (principal, random part), as many digits as the id has for it. Hashed twice with the key, as HMAC
- * does, so that no longer text can be appended to a known digest. */
+/* The keyed digest of (principal, random part), as many digits as the id has for it. Hashed twice with
+ * the key, as HMAC does, so that no longer text can be appended to a known digest. */
 static int make_mac(const HttpSessions *s, const char *principal, const char *nonce, char ret[static 33]) {
         _cleanup_free_ char *text = NULL;
         char inner[SHA256_HEX_CHARS + 1], outer[2 * SHA256_HEX_CHARS + 1], digest[SHA256_HEX_CHARS + 1];

@@ -3,11 +3,12 @@
 
 /* Sessions of the handshake era over HTTP: Mcp-Session-Id -> McpPeer.
  *
- * An id carries its own proof: a random part and a MAC over it and the principal, with a key that a restart does not
- * change. So an id of ours is known again after the daemon exited (on idle, at an upgrade) or forgot it for want of
- * room, and nobody has to shake hands anew; clients are bad at that. What is lost is only the negotiated revision, which
- * clients since 2025-06-18 repeat in a header. Unknown are ids that we never issued to this principal and ids
- * that were DELETEd. It is no credential: every request is authenticated besides. */
+ * An id carries its own proof: a random part and a MAC over it and the principal, with a key that a
+ * restart does not change. So an id of ours is known again after the daemon exited (on idle, at an
+ * upgrade) or forgot it for want of room, and nobody has to shake hands anew; clients are bad at that.
+ * What is lost is only the negotiated revision, which clients since 2025-06-18 repeat in a header.
+ * Unknown are ids that we never issued to this principal and ids that were DELETEd. It is no credential:
+ * every request is authenticated besides. */
 
 #include <stdbool.h>
 
@@ -44,6 +45,6 @@ int http_sessions_create(HttpSessions *s, const char *principal, HttpSession **r
 int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id, HttpSession **ret);
 void http_sessions_release(HttpSessions *s, HttpSession *session);
 
-/* DELETE, or a handshake that failed: cancels what is in flight, without answers; the id is unknown from now on. The caller
- * is still a user and releases it afterwards; the session has no peer any more. */
+/* DELETE, or a handshake that failed: cancels what is in flight, without answers; the id is unknown from
+ * now on. The caller is still a user and releases it afterwards; the session has no peer any more. */
 void http_sessions_end(HttpSessions *s, HttpSession *session);

@@ -18,7 +18,8 @@ static void line_refuse(LineTransport *t, const char *text, size_t n_bytes, int 
 
         if (mcp_error_reply(text, n_bytes, code, message, &reply) < 0 ||
             line_enqueue(t, reply.data, reply.n_bytes) < 0)
-                t->is_failed = true; /* an unanswered request would hang its client: a closed connection does not */
+                t->is_failed =
+                        true; /* an unanswered request would hang its client: a closed connection does not */
 }
 
 /* The sink's finish() counts down, possibly before this returns. */
@@ -37,7 +38,8 @@ static void line_dispatch(LineTransport *t, const char *text, size_t n_bytes) {
         t->n_in_flight++;
         if (mcp_peer_dispatch(t->peer, text, n_bytes, /* headers= */ NULL, &t->sink, &exchange) < 0) {
                 t->n_in_flight--;
-                line_refuse(t, text, n_bytes, MCP_ERROR_INTERNAL, "The server is out of memory; try again later.");
+                line_refuse(t, text, n_bytes, MCP_ERROR_INTERNAL,
+                            "The server is out of memory; try again later.");
         }
 }
 
@@ -103,7 +105,8 @@ static void line_input_limit(LineTransport *t) {
                 return;
         }
         if (t->in.n_bytes > LINE_BYTES_MAX)
-                skip_begin(t, MCP_ERROR_INVALID_REQUEST, "This message is longer than the server takes (12 MiB).");
+                skip_begin(t, MCP_ERROR_INVALID_REQUEST,
+                           "This message is longer than the server takes (12 MiB).");
         else if (budget && budget->used_bytes > budget->max_bytes && t->in.n_bytes > LINE_READ_BYTES)
                 skip_begin(t, MCP_ERROR_UNAVAILABLE,
                            "The server is busy with other large messages; try again in a moment.");

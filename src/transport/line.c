@@ -2,8 +2,8 @@
 
 /* LineTransport: one client behind a pipe, a terminal, a file or a socket.
  *
- * Every event ends in line_turn() and line_update(): the first does a bounded piece of work, the second computes from the
- * state what to wait for. There is no other place where event sources are switched. */
+ * Every event ends in line_turn() and line_update(): the first does a bounded piece of work, the second
+ * computes from the state what to wait for. There is no other place where event sources are switched. */
 
 #include "transport/line.h"
 
@@ -133,7 +133,8 @@ static void line_begin_flush(LineTransport *t) {
 }
 
 static bool wants_input(const LineTransport *t) {
-        return !t->is_input_ended && !t->is_failed && !t->is_draining && !t->has_line && !line_is_congested(t);
+        return !t->is_input_ended && !t->is_failed && !t->is_draining && !t->has_line &&
+               !line_is_congested(t);
 }
 
 static void source_set(sd_event_source *source, uint32_t events) {
@@ -152,7 +153,8 @@ static void line_update(LineTransport *t) {
                 needs_turn = !t->input_source; /* a file: always readable */
         } else if (t->is_draining && !t->is_input_ended)
                 input = EPOLLRDHUP; /* whoever waits for a run may still give up */
-        if (t->is_failed || (t->has_line && !line_is_congested(t)) || (!t->output_source && output && !line_is_one_fd(t)))
+        if (t->is_failed || (t->has_line && !line_is_congested(t)) ||
+            (!t->output_source && output && !line_is_one_fd(t)))
                 needs_turn = true;
 
         if (line_is_one_fd(t))
@@ -229,8 +231,9 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userda
         return 0;
 }
 
-/* Descriptors 0..2 were there before us and stay after us, and a terminal is shared with a shell that would not thank us for
- * O_NONBLOCK; reading what epoll calls readable does not block there. Returns the flags to restore or -1. */
+/* Descriptors 0..2 were there before us and stay after us, and a terminal is shared with a shell that
+ * would not thank us for O_NONBLOCK; reading what epoll calls readable does not block there. Returns the
+ * flags to restore or -1. */
 static int make_nonblocking(int fd, int *ret_flags) {
         int flags;
 

@@ -123,15 +123,17 @@ int listen_tcp(const char *address, int *ret_fd, char **reterr_message) {
         if (r < 0)
                 return r;
         if (address_split(copy, &host, &port) < 0) {
-                r = str_printf(reterr_message, "\"%s\" is no address to listen on: give HOST:PORT, [IPv6]:PORT or :PORT "
-                               "(every address of this machine), for example 127.0.0.1:8080", address);
+                r = str_printf(reterr_message,
+                               "\"%s\" is no address to listen on: give HOST:PORT, [IPv6]:PORT or :PORT "
+                               "(every address of this machine), for example 127.0.0.1:8080",
+                               address);
                 return r < 0 ? r : -EINVAL;
         }
 
         r = getaddrinfo(host, port, &hints, &list);
         if (r != 0) {
-                r = str_printf(reterr_message, "Cannot listen on \"%s\": the name \"%s\" is not known here", address,
-                               host ?: "");
+                r = str_printf(reterr_message, "Cannot listen on \"%s\": the name \"%s\" is not known here",
+                               address, host ?: "");
                 return r < 0 ? r : -EADDRNOTAVAIL;
         }
         fd = host ? listen_host(list) : listen_any(list);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Accepting connections. Out of descriptors or memory, accept(2) fails at once and the socket stays readable: the loop
- * would spin. So accepting pauses; the clients wait in the backlog meanwhile and lose nothing. */
+/* Accepting connections. Out of descriptors or memory, accept(2) fails at once and the socket stays
+ * readable: the loop would spin. So accepting pauses; the clients wait in the backlog meanwhile and lose
+ * nothing. */
 
 #include "transport/listener.h"
 
@@ -36,15 +37,16 @@ static void listener_pause(Listener *l, int error) {
 
         if (now >= l->next_complaint_usec) {
                 l->next_complaint_usec = now + COMPLAINT_INTERVAL_USEC;
-                (void) log_warning_errno(error, "Cannot accept connections, trying again ten times a second");
+                (void) log_warning_errno(error,
+                                         "Cannot accept connections, trying again ten times a second");
         }
         if (l->retry_source) {
                 r = sd_event_source_set_time_relative(l->retry_source, ACCEPT_PAUSE_USEC);
                 if (r >= 0)
                         r = sd_event_source_set_enabled(l->retry_source, SD_EVENT_ONESHOT);
         } else
-                r = sd_event_add_time_relative(l->p.event, &l->retry_source, CLOCK_MONOTONIC, ACCEPT_PAUSE_USEC, 0,
-                                               on_retry, l);
+                r = sd_event_add_time_relative(l->p.event, &l->retry_source, CLOCK_MONOTONIC,
+                                               ACCEPT_PAUSE_USEC, 0, on_retry, l);
         if (r < 0)
                 return; /* rather spin than never accept again */
         (void) sd_event_source_set_enabled(l->accept_source, SD_EVENT_OFF);

@@ -5,7 +5,8 @@
 
 #include "transport/transport.h"
 
-/* Memory that all connections of one listener may hold for messages in pieces and for replies nobody reads yet. */
+/* Memory that all connections of one listener may hold for messages in pieces and for replies nobody
+ * reads yet. */
 typedef struct MemoryBudget {
         size_t used_bytes, max_bytes;
 } MemoryBudget;
@@ -13,8 +14,8 @@ typedef struct MemoryBudget {
 #define LISTENER_MEMORY_BYTES_MAX (256 * MIB)
 
 typedef struct ListenerOps {
-        /* A new connection; is_over_limit: MaxConnections= are there already, it only gets its refusal. Takes fd on
-         * success. Returns 0 or -errno (it is closed then, without a word). */
+        /* A new connection; is_over_limit: MaxConnections= are there already, it only gets its refusal.
+         * Takes fd on success. Returns 0 or -errno (it is closed then, without a word). */
         int (*connected)(Listener *l, int fd, bool is_over_limit);
         void (*drain)(Listener *l);
         Listener* (*free)(Listener *l);

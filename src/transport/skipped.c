@@ -22,8 +22,9 @@ static bool take_id(SkippedMessage *s, const char *text, size_t n_bytes) {
         const char *value;
         size_t n_value;
 
-        if (json_raw_member(text, n_bytes, "id", &value, &n_value) <= 0 || n_value == 0 || n_value > ID_BYTES_MAX ||
-            value + n_value >= text + n_bytes || value[0] == '{' || value[0] == '[')
+        if (json_raw_member(text, n_bytes, "id", &value, &n_value) <= 0 || n_value == 0 ||
+            n_value > ID_BYTES_MAX || value + n_value >= text + n_bytes || value[0] == '{' ||
+            value[0] == '[')
                 return false;
         s->id.max_bytes = ID_BYTES_MAX + 16;
         buffer_consume(&s->id, s->id.n_bytes);
@@ -48,8 +49,8 @@ static bool is_last_member(const char *text, size_t n_bytes) {
         return p + 1 == text + n_bytes && *p == '}';
 }
 
-/* Looks for ,"id":VALUE} with nothing behind it: a nested object would end in two braces, and within a string
- * the quotes would be escaped. */
+/* Looks for ,"id":VALUE} with nothing behind it: a nested object would end in two braces, and within a
+ * string the quotes would be escaped. */
 static void take_tail_id(SkippedMessage *s) {
         static const char key[] = "\"id\"";
         size_t n_key = sizeof(key) - 1, n = s->n_tail;

@@ -13,7 +13,8 @@
 
 /* ---- Newline framing over a pair of fds (stdio) or one socket (Unix) ---- */
 
-/* Longest line accepted; a longer one is answered with an error (id, if readable) and skipped, the stream goes on. */
+/* Longest line accepted; a longer one is answered with an error (id, if readable) and skipped, the stream
+ * goes on. */
 #define LINE_BYTES_MAX (12 * MIB)
 
 typedef struct LineTransport LineTransport;
@@ -24,21 +25,23 @@ typedef struct LineTransportParameters {
         McpServer *server;
         const char *principal;
         int input_fd, output_fd;  /* may be one fd; regular files work too (epoll refuses them) */
-        /* End of input and everything answered or cancelled, or an output error: the owner frees the transport
-         * (in here or later, never from within another call of it). */
+        /* End of input and everything answered or cancelled, or an output error: the owner frees the
+         * transport (in here or later, never from within another call of it). */
         void (*on_closed)(LineTransport *t, void *userdata);
         void *userdata;
-        struct MemoryBudget *budget; /* shared by the connections of one listener; NULL: only the limits of this file */
+        struct MemoryBudget
+                *budget; /* shared by the connections of one listener; NULL: only the limits of this file */
 } LineTransportParameters;
 
-/* Takes the fds on success only. 0..2 are not closed at the end but given back as they were: not non-blocking for whoever
- * shares them. At the end of input whatever still runs is cancelled: nobody is left who could wait for it. */
+/* Takes the fds on success only. 0..2 are not closed at the end but given back as they were: not
+ * non-blocking for whoever shares them. At the end of input whatever still runs is cancelled: nobody is
+ * left who could wait for it. */
 int line_transport_new(const LineTransportParameters *p, LineTransport **ret);
 LineTransport* line_transport_free(LineTransport *t);
 DEFINE_CLEANUP(LineTransport*, line_transport_free);
 
-/* No more input is read, lines in memory are still taken; what is in flight is answered, then on_closed. For a graceful
- * stop. */
+/* No more input is read, lines in memory are still taken; what is in flight is answered, then on_closed.
+ * For a graceful stop. */
 void line_transport_drain(LineTransport *t);
 
 /* ---- Listeners: accept, check who it is, make a transport; own all connections ---- */
@@ -55,15 +58,17 @@ typedef struct ListenerParameters {
         void *userdata;
 } ListenerParameters;
 
-/* AF_UNIX: newline framing, peers by auth_unix_peer(); a refused peer gets one JSON-RPC error line. Takes fd on success. */
+/* AF_UNIX: newline framing, peers by auth_unix_peer(); a refused peer gets one JSON-RPC error line. Takes
+ * fd on success. */
 int unix_listener_new(const ListenerParameters *p, Listener **ret);
 
-/* AF_INET, AF_INET6: HTTP with /mcp, by libmicrohttpd on our event loop. Without a token and without is_open every
- * request is refused with 503 and the reason. Takes fd on success. */
+/* AF_INET, AF_INET6: HTTP with /mcp, by libmicrohttpd on our event loop. Without a token and without
+ * is_open every request is refused with 503 and the reason. Takes fd on success. */
 int http_listener_new(const ListenerParameters *p, Listener **ret);
 
-/* Opens a listening socket for HOST:PORT, [V6]:PORT or :PORT (every address, as the predecessor did). Names are looked up:
- * for use before the loop runs. Returns 0 or -errno with *reterr_message (allocated) naming the address and the remedy. */
+/* Opens a listening socket for HOST:PORT, [V6]:PORT or :PORT (every address, as the predecessor did).
+ * Names are looked up: for use before the loop runs. Returns 0 or -errno with *reterr_message (allocated)
+ * naming the address and the remedy. */
 int listen_tcp(const char *address, int *ret_fd, char **reterr_message);
 
 Listener* listener_free(Listener *l);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The Unix socket: who connects is known from the kernel, so a connection is a client from its first byte on. */
+/* The Unix socket: who connects is known from the kernel, so a connection is a client from its first byte
+ * on. */
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -67,7 +68,8 @@ static int unix_connected(Listener *l, int fd, bool is_over_limit) {
         if (is_over_limit) {
                 log_info("Refused a connection of %s: MaxConnections=%u reached", principal,
                          l->p.settings->max_connections);
-                refuse(fd, MCP_ERROR_UNAVAILABLE, "Too many connections to this server (MaxConnections=); try again later.");
+                refuse(fd, MCP_ERROR_UNAVAILABLE,
+                       "Too many connections to this server (MaxConnections=); try again later.");
                 return -EBUSY;
         }
 

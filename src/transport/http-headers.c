@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Collects headers and decides in this order: Host and Origin (the attack from a browser), path (clean
+ * 404s, for clients that look for OAuth), who it is, method, content type. */
+
+#include "transport/http-headers.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "auth/auth.h"
+#include "base/parse.h"
+#include "transport/http-checks.h"
+
+/* All Accept headers together. */
+#define ACCEPT_BYTES_MAX (8 * KIB)
+
+static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const char *name,
+                                 const char *value) {
+        HttpHeaders *h = userdata;
+        const struct {
+                const char *name;
+                const char **value;
+                unsigned *n;
+        } table[] = {
+                { "Host", &h->host, &h->n_host },
+                { "Origin", &h->origin, &h->n_origin },
+                { "Authorization", &h->authorization, &h->n_authorization },
+                { "X-MCP-AUTH", &h->x_mcp_auth, &h->n_x_mcp_auth },
+                { "Content-Type", &h->content_type, &h->n_content_type },
+                { "Mcp-Session-Id", &h->session_id, &h->n_session_id },
+                { "MCP-Protocol-Version", &h->protocol_version, &h->n_protocol_version },
+                { "Mcp-Method", &h->method, &h->n_method },
+                { "Mcp-Name", &h->name, &h->n_name },
+        };
+
+        (void) kind;
+        if (!value)
+                value = "";
+        for (size_t i = 0; i < ELEMENTSOF(table); i++)
+                if (strcasecmp(name, table[i].name) == 0) {
+                        *table[i].value = value;
+                        (*table[i].n)++;
+                        return MHD_YES;
+                }
+        if (strcasecmp(name, "Accept") == 0) {
+                h->error = buffer_append_str(&h->accept, h->accept.n_bytes > 0 ? "," : "");
+                if (h->error >= 0)
+                        h->error = buffer_append_str(&h->accept, value);
+        } else if (strcasecmp(name, "Content-Length") == 0)
+                (void) parse_uint64(value, &h->content_length); /* the library refuses what is none */
+        else if (strcasecmp(name, "Expect") == 0)
+                h->expects_continue = true;
+        return h->error < 0 ? MHD_NO : MHD_YES;
+}
+
+int http_headers_read(HttpRequest *q, HttpHeaders *h) {
+        assert(q);
+        assert(h);
+
+        h->accept = BUFFER_INIT(ACCEPT_BYTES_MAX);
+        (void) MHD_get_connection_values(q->mhd, MHD_HEADER_KIND, on_header, h);
+        return h->error;
+}
+
+void http_headers_done(HttpHeaders *h) {
+        buffer_done(&h->accept);
+}
+
+/* A copy without white space around it; NULL stays NULL. */
+static int copy_trimmed(const char *value, char **ret) {
+        size_t n;
+
+        if (!value)
+                return 0;
+        value += strspn(value, " \t");
+        n = strlen(value);
+        while (n > 0 && (value[n - 1] == ' ' || value[n - 1] == '\t'))
+                n--;
+        *ret = strndup(value, n);
+        return *ret ? 0 : -ENOMEM;
+}
+
+/* The address the client connected to, as it would write it in a URL. */
+static const char* local_address(int fd, char buffer[static INET6_ADDRSTRLEN]) {
+        union {
+                struct sockaddr sa;
+                struct sockaddr_in in;
+                struct sockaddr_in6 in6;
+                struct sockaddr_storage storage;
+        } a = {};
+        socklen_t n = sizeof(a);
+
+        if (getsockname(fd, &a.sa, &n) < 0)
+                return NULL;
+        if (a.sa.sa_family == AF_INET)
+                return inet_ntop(AF_INET, &a.in.sin_addr, buffer, INET6_ADDRSTRLEN);
+        if (a.sa.sa_family != AF_INET6)
+                return NULL;
+        if (IN6_IS_ADDR_V4MAPPED(&a.in6.sin6_addr))
+                return inet_ntop(AF_INET, &a.in6.sin6_addr.s6_addr[12], buffer, INET6_ADDRSTRLEN);
+        return inet_ntop(AF_INET6, &a.in6.sin6_addr, buffer, INET6_ADDRSTRLEN);
+}
+
+static int refuse(HttpRequest *q, unsigned status, int code, const char *message) {
+        q->refusal = (HttpRefusal) { .status = status, .code = code, .message = message };
+        return 0;
+}
+
+static bool is_from_here(const HttpRequest *q, const HttpHeaders *h) {
+        char *const *allowed = q->server->listener.p.settings->allowed_hosts;
+        char buffer[INET6_ADDRSTRLEN];
+
+        return h->n_host == 1 &&
+               http_host_is_allowed(h->host, local_address(q->connection->fd, buffer), allowed) &&
+               (h->n_origin == 0 || (h->n_origin == 1 && http_origin_is_allowed(h->origin, allowed)));
+}
+
+/* Returns 1 when authenticated, 0 with a refusal, or -errno. */
+static int authenticate(HttpRequest *q, const HttpHeaders *h) {
+        const ListenerParameters *p = &q->server->listener.p;
+        int r;
+
+        if (!p->is_open && (!p->settings->auth_token || p->settings->auth_token[0] == 0))
+                return refuse(
+                        q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
+                        "This server has no token set and so serves nobody over HTTP. The administrator "
+                        "sets one "
+                        "(MCP_EXEC_AUTH_TOKEN or the credential auth-token), or starts it with --no-auth.");
+        /* Twice the same header: which one did a proxy in front of us check? */
+        r = auth_http(p->settings, p->is_open, h->n_authorization == 1 ? h->authorization : NULL,
+                      h->n_x_mcp_auth == 1 ? h->x_mcp_auth : NULL, &q->principal);
+        if (r == AUTH_E_DENIED)
+                return refuse(q, MHD_HTTP_UNAUTHORIZED, MCP_ERROR_REFUSED,
+                              "Not authorized: send the server's token as \"Authorization: Bearer TOKEN\".");
+        return r < 0 ? r : 1;
+}
+
+static int copy_for_later(HttpRequest *q, const HttpHeaders *h) {
+        int r;
+
+        q->has_duplicate = h->n_protocol_version > 1 || h->n_method > 1 || h->n_name > 1;
+        q->accepts = http_accepts(h->accept.n_bytes > 0 ? h->accept.data : NULL);
+        r = copy_trimmed(h->session_id, &q->session_id);
+        if (r >= 0)
+                r = copy_trimmed(h->protocol_version, &q->protocol_version);
+        if (r >= 0)
+                r = copy_trimmed(h->method, &q->method_header);
+        if (r >= 0)
+                r = copy_trimmed(h->name, &q->name_header);
+        return r;
+}
+
+/* After it is known who asks. */
+static int check_method(HttpRequest *q, const HttpHeaders *h, const char *method) {
+        if (streq(method, "DELETE") && h->n_session_id == 1 && !http_request_is_modern(q)) {
+                q->is_delete = true;
+                return 0;
+        }
+        if (!streq(method, "POST")) {
+                refuse(q, MHD_HTTP_METHOD_NOT_ALLOWED, MCP_ERROR_REFUSED,
+                       "Send messages with POST; this server offers no stream to GET.");
+                q->refusal.allow = "POST";
+                return 0;
+        }
+        if (h->n_session_id > 1)
+                return refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED, "More than one Mcp-Session-Id.");
+        if (h->n_content_type != 1 || !http_is_json(h->content_type))
+                return refuse(q, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, MCP_ERROR_REFUSED,
+                              "The Content-Type must be application/json.");
+        if (q->accepts == 0)
+                return refuse(q, MHD_HTTP_NOT_ACCEPTABLE, MCP_ERROR_REFUSED,
+                              "The Accept header must allow application/json or text/event-stream.");
+        if (h->content_length > q->server->body_bytes_max)
+                return refuse(
+                        q, MHD_HTTP_CONTENT_TOO_LARGE, MCP_ERROR_INVALID_REQUEST,
+                        "This message is longer than the server takes (MaxCodeBytes=, MaxStdinBytes=).");
+        return 0;
+}
+
+int http_headers_check(HttpRequest *q, const HttpHeaders *h, const char *path, const char *method) {
+        int r;
+
+        assert(q);
+        assert(h);
+
+        r = copy_for_later(q, h);
+        if (r < 0)
+                return r;
+        if (q->connection->is_over_limit)
+                return refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
+                              "Too many connections to this server (MaxConnections=); try again later.");
+        if (!is_from_here(q, h))
+                return refuse(q, MHD_HTTP_FORBIDDEN, MCP_ERROR_REFUSED,
+                              "The Host or Origin header names a site this server does not know. The "
+                              "administrator "
+                              "can add it to AllowedHosts= in mcp-exec.conf.");
+        if (!streq(path, "/mcp"))
+                return refuse(q, MHD_HTTP_NOT_FOUND, 0,
+                              "Nothing here. The MCP endpoint is /mcp; it takes a static token and offers "
+                              "no OAuth.");
+        r = authenticate(q, h);
+        if (r <= 0)
+                return r;
+        if (q->server->listener.is_draining)
+                return refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
+                              "The server is shutting down; try again in a moment.");
+        return check_method(q, h, method);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* The headers of one request that we look at, and what they decide. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/http.h"
+
+/* Borrowed from the library where not noted; n_…: how often it came. */
+typedef struct HttpHeaders {
+        const char *host, *origin, *authorization, *x_mcp_auth, *content_type;
+        const char *session_id, *protocol_version, *method, *name;
+        unsigned n_host, n_origin, n_authorization, n_x_mcp_auth, n_content_type;
+        unsigned n_session_id, n_protocol_version, n_method, n_name;
+        Buffer accept;           /* owned: all of them, joined */
+        uint64_t content_length; /* 0: unknown */
+        bool expects_continue;
+        int error;
+} HttpHeaders;
+
+int http_headers_read(HttpRequest *q, HttpHeaders *h);
+void http_headers_done(HttpHeaders *h);
+
+/* Sets the request's refusal, or what it needs of the headers. Returns 0 or -errno. */
+int http_headers_check(HttpRequest *q, const HttpHeaders *h, const char *path, const char *method);

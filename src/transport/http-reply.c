@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+
+/* From the engine to the client: one JSON body, or an event stream.
+ *
+ * Until one or the other is decided, messages are kept as lines. A stream is chosen when the request asks
+ * for progress, when it takes longer than a few seconds (idle timers in proxies and clients would cut a
+ * silent one), or when the client takes nothing else. */
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "transport/http-checks.h"
+#include "transport/http.h"
+
+static HttpRequest* request_from_sink(McpSink *sink) {
+        return (HttpRequest*) ((char*) sink - offsetof(HttpRequest, sink));
+}
+
+static enum MHD_Result queue(HttpRequest *q, unsigned status, struct MHD_Response *response) {
+        bool ok = true;
+        enum MHD_Result r;
+
+        if (!response)
+                return MHD_NO;
+        ok &= MHD_add_response_header(response, "X-Content-Type-Options", "nosniff") == MHD_YES;
+        if (q->connection->is_over_limit || q->server->listener.is_draining)
+                ok &= MHD_add_response_header(response, "Connection", "close") == MHD_YES;
+        if (q->session && q->session->id[0] != 0 && q->session->peer && q->is_initialize)
+                ok &= MHD_add_response_header(response, "Mcp-Session-Id", q->session->id) == MHD_YES;
+        r = ok ? MHD_queue_response(q->mhd, status, response) : MHD_NO;
+        MHD_destroy_response(response);
+        if (r == MHD_YES && q->state != HTTP_STREAMING)
+                q->state = HTTP_REPLIED;
+        return r;
+}
+
+/* Takes the content of b. */
+static struct MHD_Response* json_response(Buffer *b) {
+        struct MHD_Response *response;
+        char *text = NULL;
+        size_t n_bytes;
+
+        if (buffer_steal(b, &text, &n_bytes) < 0)
+                return NULL;
+        response = MHD_create_response_from_buffer(n_bytes, text, MHD_RESPMEM_MUST_FREE);
+        if (!response) {
+                free(text);
+                return NULL;
+        }
+        if (MHD_add_response_header(response, "Content-Type", "application/json") != MHD_YES) {
+                MHD_destroy_response(response);
+                return NULL;
+        }
+        return response;
+}
+
+/* An error under the id of the body, as far as it was kept. */
+static int refusal_body(HttpRequest *q, Buffer *b) {
+        const HttpRefusal *refusal = &q->refusal;
+
+        if (refusal->code == 0)
+                return buffer_printf(b, "{\"error\":\"%s\",\"error_description\":\"%s\"}",
+                                     refusal->status == MHD_HTTP_NOT_FOUND ? "not_found" : "refused",
+                                     refusal->message);
+        if (q->n_body_bytes == q->body.n_bytes)
+                return mcp_error_reply(q->body.data, q->body.n_bytes, refusal->code, refusal->message, b);
+        skipped_begin(&q->skipped, q->body.data, q->body.n_bytes);
+        return skipped_error(&q->skipped, refusal->code, refusal->message, b);
+}
+
+enum MHD_Result http_reply_refusal(HttpRequest *q, bool is_early) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(MIB);
+        struct MHD_Response *response;
+        bool ok = true;
+
+        assert(q);
+        assert(q->refusal.status != 0);
+
+        if (refusal_body(q, &b) < 0)
+                return MHD_NO;
+        response = json_response(&b);
+        if (!response)
+                return MHD_NO;
+        if (q->refusal.allow)
+                ok &= MHD_add_response_header(response, "Allow", q->refusal.allow) == MHD_YES;
+        /* Bare: a parameter would send clients looking for an authorization server that does not exist. */
+        if (q->refusal.status == MHD_HTTP_UNAUTHORIZED)
+                ok &= MHD_add_response_header(response, "WWW-Authenticate", "Bearer") == MHD_YES;
+        /* Before the body came: it will not be read any more. */
+        if (is_early)
+                ok &= MHD_add_response_header(response, "Connection", "close") == MHD_YES;
+        if (!ok) {
+                MHD_destroy_response(response);
+                return MHD_NO;
+        }
+        return queue(q, q->refusal.status, response);
+}
+
+enum MHD_Result http_reply_empty(HttpRequest *q, unsigned status) {
+        assert(q);
+
+        return queue(q, status, MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT));
+}
+
+/* Several answers are those of a batch: an array. */
+enum MHD_Result http_reply_json(HttpRequest *q) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        const char *p, *end;
+        int r = 0;
+
+        assert(q);
+
+        if (q->n_replies == 0)
+                return http_reply_empty(q, q->status == MHD_HTTP_OK ? MHD_HTTP_ACCEPTED : q->status);
+        if (q->n_replies == 1) {
+                r = buffer_append(&b, q->lines.data, q->lines.n_bytes - 1);
+                return r < 0 ? MHD_NO : queue(q, q->status, json_response(&b));
+        }
+
+        p = q->lines.data;
+        end = p + q->lines.n_bytes;
+        while (p < end && r >= 0) {
+                const char *newline = memchr(p, '\n', (size_t) (end - p));
+
+                assert(newline);
+                r = buffer_append(&b, b.n_bytes == 0 ? "[" : ",", 1);
+                if (r >= 0)
+                        r = buffer_append(&b, p, (size_t) (newline - p));
+                p = newline + 1;
+        }
+        if (r >= 0)
+                r = buffer_append(&b, "]", 1);
+        return r < 0 ? MHD_NO : queue(q, q->status, json_response(&b));
+}
+
+static int stream_append(HttpRequest *q, const char *json, size_t n_bytes) {
+        static const char start[] = "event: message\ndata: ", end[] = "\n\n";
+        const MemoryBudget *budget = &q->server->listener.budget;
+        int r;
+
+        if (budget->used_bytes > budget->max_bytes && q->stream.n_bytes > MIB)
+                return -ENOBUFS;
+        q->stream.max_bytes = HTTP_STREAM_BYTES_MAX;
+        r = buffer_append(&q->stream, start, sizeof(start) - 1);
+        if (r >= 0)
+                r = buffer_append(&q->stream, json, n_bytes);
+        if (r >= 0)
+                r = buffer_append(&q->stream, end, sizeof(end) - 1);
+        http_request_charge(q);
+        return r;
+}
+
+static ssize_t stream_read(void *userdata, uint64_t position, char *data, size_t max_bytes) {
+        HttpRequest *q = userdata;
+        size_t n;
+
+        (void) position;
+        if (q->is_gone || q->server->is_closing)
+                return MHD_CONTENT_READER_END_WITH_ERROR;
+        if (q->stream.n_bytes > 0) {
+                n = MIN_OF(max_bytes, q->stream.n_bytes);
+                memcpy(data, q->stream.data, n);
+                buffer_consume(&q->stream, n);
+                http_request_charge(q);
+                return (ssize_t) n;
+        }
+        if (q->is_finished)
+                return MHD_CONTENT_READER_END_OF_STREAM;
+        /* Answering 0 without this would make the library ask again at once, for ever. */
+        http_request_suspend(q);
+        return 0;
+}
+
+static int on_keepalive(sd_event_source *source, uint64_t usec, void *userdata) {
+        HttpRequest *q = userdata;
+
+        (void) usec;
+        if (q->is_finished || q->is_gone)
+                return 0;
+        if (q->stream.n_bytes == 0) {
+                if (buffer_append_str(&q->stream, ": keepalive\n\n") < 0) {
+                        http_request_hangup(q);
+                        return 0;
+                }
+                http_request_resume(q);
+        }
+        (void) sd_event_source_set_time_relative(source, HTTP_KEEPALIVE_USEC);
+        (void) sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+        return 0;
+}
+
+/* What was kept as lines goes first. */
+static int lines_to_stream(HttpRequest *q) {
+        const char *p = q->lines.data, *end = p + q->lines.n_bytes;
+        int r;
+
+        while (p < end) {
+                const char *newline = memchr(p, '\n', (size_t) (end - p));
+
+                assert(newline);
+                r = stream_append(q, p, (size_t) (newline - p));
+                if (r < 0)
+                        return r;
+                p = newline + 1;
+        }
+        buffer_done(&q->lines);
+        return 0;
+}
+
+enum MHD_Result http_reply_stream(HttpRequest *q) {
+        static const struct {
+                const char *name, *value;
+        } headers[] = {
+                { "Content-Type", "text/event-stream" },
+                { "Cache-Control", "no-cache" },
+                { "X-Accel-Buffering", "no" }, /* nginx would collect the events */
+        };
+        struct MHD_Response *response;
+
+        assert(q);
+        assert(q->state == HTTP_WAITING);
+
+        q->timer_source = sd_event_source_disable_unref(q->timer_source);
+        if (lines_to_stream(q) < 0 ||
+            sd_event_add_time_relative(q->server->listener.p.event, &q->timer_source, CLOCK_MONOTONIC,
+                                       HTTP_KEEPALIVE_USEC, 0, on_keepalive, q) < 0)
+                return MHD_NO;
+        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32 * KIB, stream_read, q, NULL);
+        if (!response)
+                return MHD_NO;
+        for (size_t i = 0; i < ELEMENTSOF(headers); i++)
+                if (MHD_add_response_header(response, headers[i].name, headers[i].value) != MHD_YES) {
+                        MHD_destroy_response(response);
+                        return MHD_NO;
+                }
+        q->state = HTTP_STREAMING;
+        return queue(q, MHD_HTTP_OK, response);
+}
+
+static int http_send(McpSink *sink, const char *json, size_t n_bytes, bool is_notification) {
+        HttpRequest *q = request_from_sink(sink);
+        int r;
+
+        if (q->is_gone)
+                return -EPIPE;
+        if (q->state == HTTP_STREAMING) {
+                r = stream_append(q, json, n_bytes);
+                if (r < 0) {
+                        (void) log_info_errno(r,
+                                              "Disconnecting a client that does not read its event stream");
+                        q->is_gone = true;
+                }
+                http_request_resume(q);
+                return r;
+        }
+
+        if (is_notification) {
+                /* There is no place for it in a JSON body. */
+                if (!(q->accepts & HTTP_ACCEPT_SSE))
+                        return 0;
+                q->wants_stream = true;
+        }
+        q->lines.max_bytes = HTTP_STREAM_BYTES_MAX;
+        r = buffer_append(&q->lines, json, n_bytes);
+        if (r >= 0)
+                r = buffer_append(&q->lines, "\n", 1);
+        http_request_charge(q);
+        if (r < 0) {
+                q->is_gone = true; /* a reply without its end is worse than none */
+                http_request_resume(q);
+                return r;
+        }
+        if (!is_notification)
+                q->n_replies++;
+        else
+                http_request_resume(q);
+        return 0;
+}
+
+static void http_finish(McpSink *sink, const McpOutcome *outcome) {
+        HttpRequest *q = request_from_sink(sink);
+
+        q->is_finished = true;
+        q->exchange = NULL;
+        q->status = outcome->http_status;
+        http_request_resume(q);
+}
+
+const McpSinkOps http_sink_ops = {
+        .send = http_send,
+        .finish = http_finish,
+};
