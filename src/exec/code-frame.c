@@ -18,7 +18,8 @@ static void put_uint64(uint8_t *p, uint64_t value) {
         memcpy(p, &value, sizeof(value));
 }
 
-void code_frame_init(CodeFrame *f, const char *code, size_t code_bytes, const char *stdin_data, size_t stdin_bytes) {
+void code_frame_init(CodeFrame *f, const char *code, size_t code_bytes, const char *stdin_data,
+                     size_t stdin_bytes) {
         assert(f);
         assert(code || code_bytes == 0);
         assert(stdin_data || stdin_bytes == 0);

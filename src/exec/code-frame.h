@@ -16,7 +16,7 @@
 #define RUNNER_WORD_BYTES 8
 #define RUNNER_WORD_READY "MXREADY\n"
 #define RUNNER_WORD_FAILED "MXFAILED"      /* then a u32: number of the check */
-#define RUNNER_WORD_STATUS "MXSTAT\0\0"    /* then a u16: exit code, or RUNNER_STATUS_SIGNAL + signal number */
+#define RUNNER_WORD_STATUS "MXSTAT\0\0"    /* then a u16: exit code, or RUNNER_STATUS_SIGNAL + signal */
 #define RUNNER_STATUS_SIGNAL 0x100
 
 typedef struct CodeFrame {
@@ -26,7 +26,8 @@ typedef struct CodeFrame {
 } CodeFrame;
 
 /* code and stdin_data are borrowed until the frame is sent. */
-void code_frame_init(CodeFrame *f, const char *code, size_t code_bytes, const char *stdin_data, size_t stdin_bytes);
+void code_frame_init(CodeFrame *f, const char *code, size_t code_bytes, const char *stdin_data,
+                     size_t stdin_bytes);
 
 /* Sends as much as fits. Returns 1 when all of it is sent, 0 when the rest must wait, or -errno. */
 int code_frame_send(CodeFrame *f, int fd);

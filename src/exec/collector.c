@@ -8,8 +8,8 @@
 #include "base/fd.h"
 #include "base/macro.h"
 
-/* One turn of the event loop reads at most this much of one pipe, so that a flood of one run leaves time for the
- * clients of all others. */
+/* One turn of the event loop reads at most this much of one pipe, so that a flood of one run leaves time for
+ * the clients of all others. */
 #define COLLECTOR_CHUNK_BYTES (64 * KIB)
 #define COLLECTOR_CHUNKS_PER_TURN 4
 
@@ -85,8 +85,8 @@ static int collector_on_io(sd_event_source *source, int fd, uint32_t revents, vo
         return 0;
 }
 
-int collector_init(Collector *c, sd_event *event, int take_fd, size_t max_bytes, const CollectorHandlers *handlers,
-                   void *userdata) {
+int collector_init(Collector *c, sd_event *event, int take_fd, size_t max_bytes,
+                   const CollectorHandlers *handlers, void *userdata) {
         sd_event_source *source = NULL;
         int r;
 

@@ -22,7 +22,8 @@ static const EngineTimes engine_times = {
 };
 
 void engine_update_soon(ExecEngine *e) {
-        /* The source exists from the start, so this can only fail for reasons of the event loop's own end. */
+        /* The source exists from the start, so this can only fail for reasons of the event loop's own
+         * end. */
         (void) sd_event_source_set_enabled(e->update_source, SD_EVENT_ONESHOT);
 }
 
@@ -112,8 +113,8 @@ static bool engine_is_connected(ExecEngine *e) {
         case LAUNCHER_DISCONNECTED:
                 r = launcher_client_connect(e->client, &message);
                 if (r < 0)
-                        engine_set_sandbox_error(e, message ?: r == -ENOMEM ? "The daemon is out of memory." :
-                                                 "The launcher cannot be reached. Administrators: run mcp-exec check.");
+                        engine_set_sandbox_error(e, message ?: "The launcher cannot be reached. "
+                                                               "Administrators: run mcp-exec check.");
                 return false;
         case LAUNCHER_GREETING:
                 return false;
@@ -124,8 +125,8 @@ static bool engine_is_connected(ExecEngine *e) {
         if (hello->verdict == WIRE_VERDICT_OK)
                 return true;
 
-        (void) str_printf(&explanation, "The sandbox is refused, because a protection is missing. %s%s%s", hello->reason,
-                          hello->remedy[0] ? " " : "", hello->remedy);
+        (void) str_printf(&explanation, "The sandbox is refused, because a protection is missing. %s%s%s",
+                          hello->reason, hello->remedy[0] ? " " : "", hello->remedy);
         engine_fail_queued(e, explanation ?: "The sandbox is refused, because a protection is missing.");
         return false;
 }
@@ -136,8 +137,8 @@ void engine_unit_parameters(const ExecEngine *e, uint64_t runtime_usec, UnitPara
         *ret = (UnitParameters) {
                 .event = e->event,
                 .client = e->client,
-                /* The launcher clamps these to its own settings once more. A warm unit gets the same ones, so that it
-                 * needs no ASSIGN when it is taken. */
+                /* The launcher clamps these to its own settings once more. A warm unit gets the same ones,
+                 * so that it needs no ASSIGN when it is taken. */
                 .limits = {
                         .runtime_max_usec = runtime_usec + RUNTIME_SLACK_USEC,
                         .memory_max_bytes = s->memory_max_bytes,
@@ -155,11 +156,12 @@ static uint64_t smaller_known(uint64_t ours, uint64_t theirs) {
         return theirs > 0 ? MIN_OF(ours, theirs) : ours;
 }
 
-HintLimits engine_hint_limits(const ExecEngine *e) {
+HintFacts engine_hint_facts(const ExecEngine *e) {
         const WireHello *hello = &e->sandbox.hello; /* zero before the first one */
         const Settings *s = e->settings;
 
-        return (HintLimits) {
+        return (HintFacts) {
+                .packages = e->parameters.packages,
                 .tasks_max = smaller_known(s->tasks_max, hello->tasks_max),
                 .memory_max_bytes = smaller_known(s->memory_max_bytes, hello->memory_max_bytes),
                 .tmpfs_bytes = hello->tmpfs_bytes ?: s->tmpfs_bytes,
@@ -380,29 +382,31 @@ static int engine_admit(const ExecEngine *e, const char *principal, char **reter
         size_t n_all = e->n_active + e->queue.n_items, n_own = queue_n_of(&e->queue, principal);
 
         if (e->is_draining) {
-                (void) str_printf(reterr_message, "The service is stopping and takes no new programs; try again in some "
-                                  "seconds.");
+                (void) str_printf(reterr_message, "The service is stopping and takes no new programs; try "
+                                                  "again in some seconds.");
                 return EXEC_E_BUSY;
         }
         /* Requests that have a free slot before them only wait for the launcher. */
         if (n_all < e->n_slots)
                 return 0;
         if (n_all >= (size_t) e->n_slots + s->queue_max) {
-                (void) str_printf(reterr_message, "Busy: %zu programs are running and %zu are waiting, which is as many as "
-                                  "may wait (%u). Try again in some seconds.", e->n_active, e->queue.n_items, s->queue_max);
+                (void) str_printf(reterr_message, "Busy: %zu programs are running and %zu are waiting, "
+                                                  "which is as many as may wait (%u). Try again in some "
+                                                  "seconds.", e->n_active, e->queue.n_items, s->queue_max);
                 return EXEC_E_BUSY;
         }
         if (n_own >= s->queue_max_per_user) {
-                (void) str_printf(reterr_message, "Busy: %zu programs are running, and %zu of yours are waiting, which is as "
-                                  "many as may wait for one user (%u). Wait for some of them to end.", e->n_active, n_own,
+                (void) str_printf(reterr_message, "Busy: %zu programs are running, and %zu of yours are "
+                                                  "waiting, which is as many as may wait for one user (%u). "
+                                                  "Wait for some of them to end.", e->n_active, n_own,
                                   s->queue_max_per_user);
                 return EXEC_E_BUSY;
         }
         return 0;
 }
 
-int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHandlers *handlers, void *userdata,
-                       ExecJob **ret, char **reterr_message) {
+int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHandlers *handlers,
+                       void *userdata, ExecJob **ret, char **reterr_message) {
         _cleanup_(job_freep) ExecJob *j = NULL;
         int r;
 

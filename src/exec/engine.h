@@ -3,9 +3,9 @@
 
 /* The engine's inside: what engine.c and job.c share. Everybody else includes exec/exec.h.
  *
- * Nothing is delivered, started or freed from within a callback of a unit or of the launcher's client. They note what
- * happened and ask for an update, and engine_update() does the rest in the event loop's next turn. So no callback
- * can pull the ground from under another one. */
+ * Nothing is delivered, started or freed from within a callback of a unit or of the launcher's client. They
+ * note what happened and ask for an update, and engine_update() does the rest in the event loop's next turn.
+ * So no callback can pull the ground from under another one. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,4 +70,4 @@ void engine_deliver(ExecEngine *e, ExecJob *j);
 void engine_requeue(ExecEngine *e, ExecJob *j);
 
 void engine_unit_parameters(const ExecEngine *e, uint64_t runtime_usec, UnitParameters *ret);
-HintLimits engine_hint_limits(const ExecEngine *e);
+HintFacts engine_hint_facts(const ExecEngine *e);

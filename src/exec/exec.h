@@ -3,8 +3,9 @@
 
 /* ExecEngine: runs programs. The one door through which tools and commands start code.
  *
- * ExecRequest (immutable) -> admission (slot, queue or busy) -> a unit (warm or new) -> ExecResult. The engine
- * holds the connection to the launcher, the pool and the queue; transports and JSON are unknown here. */
+ * ExecRequest (immutable) -> admission (slot, queue or busy) -> a unit (warm or new) -> ExecResult. The
+ * engine holds the connection to the launcher, the pool and the queue; transports and JSON are unknown
+ * here. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +30,7 @@ typedef struct ExecResult {
         const Capture *out, *err;  /* borrowed from the job, valid during the callback */
         char *message;             /* one sentence: what happened and what to do; NULL for EXEC_OK */
         char **hints;              /* guesses from the last error line, each a sentence */
-        bool did_run;              /* false: the call never ran (refused, sandbox failure); message says why */
+        bool did_run;              /* false: the program was never started; message says why */
         char unit[64];
 } ExecResult;
 
@@ -49,15 +50,17 @@ typedef struct ExecJobHandlers {
 typedef struct ExecSandboxInfo {
         bool is_known;             /* a launcher answered */
         WireHello hello;           /* valid when is_known */
-        char *error;               /* when not known: why (launcher missing, not permitted …), with remedy */
+        char *error;               /* when not known: why (launcher missing …), with remedy */
 } ExecSandboxInfo;
 
 typedef struct ExecEngineParameters {
         sd_event *event;
         const Settings *settings;
-        char *const *packages;     /* "numpy 1.24.2", …: what programs can import, for messages; may be NULL. Borrowed */
-        /* Opens a connection to a launcher: a connected SOCK_SEQPACKET fd, or -errno with a sentence (allocated) that
-         * says what is wrong and what to do. Called when there is work and no connection. */
+        /* What programs can import, for messages: "numpy 1.24.2" and so on. Borrowed; may be NULL. */
+        char *const *packages;
+        /* Opens a connection to a launcher: a connected SOCK_SEQPACKET fd, or -errno with a sentence
+         * (allocated) that says what is wrong and what to do. Called when there is work and no
+         * connection. */
         int (*connect)(void *userdata, char **reterr_message);
         /* Every finished run, for the journal and the metrics; before the job's own on_done. */
         void (*on_finished)(const ExecRequest *request, const ExecResult *result, void *userdata);
@@ -79,11 +82,11 @@ enum {
 
 /* Takes the request on success only. Then exactly one on_done follows, unless exec_job_cancel() comes first.
  * Returns 0, EXEC_E_BUSY, or -errno. */
-int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHandlers *handlers, void *userdata,
-                       ExecJob **ret, char **reterr_message);
+int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHandlers *handlers,
+                       void *userdata, ExecJob **ret, char **reterr_message);
 
-/* Ends the run (queued, starting or running) with status cancelled. The handlers are not called any more; the job
- * pointer is invalid afterwards. The slot is free once the unit is dead. */
+/* Ends the run (queued, starting or running) with status cancelled. The handlers are not called any more;
+ * the job pointer is invalid afterwards. The slot is free once the unit is dead. */
 void exec_job_cancel(ExecJob *j);
 
 const char* exec_job_run_id(const ExecJob *j);

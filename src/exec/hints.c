@@ -10,9 +10,11 @@
 #include "base/strv.h"
 #include "exec/size-text.h"
 
-/* A traceback with its source lines is seldom longer than half of this; the other half is the stream's begin. */
+/* A traceback with its source lines is seldom longer than half of this; the other half is the stream's
+ * begin. */
 #define CONTEXT_CHARS_MAX 16000
 #define MODULE_CHARS_MAX 64
+#define PACKAGES_CHARS_MAX 500 /* a sentence, not a catalogue */
 
 static bool line_has(const char *line, const char *const words[]) {
         for (; *words; words++)
@@ -25,36 +27,40 @@ static const char *const module_words[] = { "No module named ", "Missing optiona
                                             "No matching distribution found for ", NULL };
 
 static const char *const network_words[] = {
-        "Address family not supported by protocol", "Network is unreachable", "Temporary failure in name resolution",
-        "Name or service not known", "No address associated with hostname", "Could not resolve host",
-        "socket.gaierror", "urllib.error.URLError", "urlopen error", "ConnectionError:", "ConnectionRefusedError",
-        "ConnectTimeout", "httpx.ConnectError", "httpcore.ConnectError", "ClientConnectorError", "ClientConnectorDNSError",
+        "Address family not supported by protocol", "Network is unreachable",
+        "Temporary failure in name resolution", "Name or service not known",
+        "No address associated with hostname", "Could not resolve host",
+        "socket.gaierror", "urllib.error.URLError", "urlopen error", "ConnectionError:",
+        "ConnectionRefusedError", "ConnectTimeout", "ClientConnectorError", "ClientConnectorDNSError",
         "MaxRetryError", "NewConnectionError", "NameResolutionError", "ConnectError:", NULL };
 
-static const char *const task_words[] = { "can't start new thread", "BlockingIOError", "Resource temporarily unavailable",
-                                          "Thread creation failed", "pthread_create failed",
-                                          "unable to create new thread", "Cannot fork", NULL };
+static const char *const task_words[] = {
+        "can't start new thread", "BlockingIOError", "Resource temporarily unavailable",
+        "Thread creation failed", "pthread_create failed", "unable to create new thread", "Cannot fork",
+        NULL };
 
 static const char *const space_words[] = { "No space left on device", "Disk quota exceeded", NULL };
 
-static const char *const memory_words[] = { "MemoryError", "Cannot allocate memory", "std::bad_alloc", NULL };
+static const char *const memory_words[] = {
+        "MemoryError", "Cannot allocate memory", "std::bad_alloc", NULL };
 
 static const char *const write_words[] = { "Read-only file system", "Permission denied", NULL };
+
+#define NO_TERMINALS "There are no terminals in this sandbox: use pipes, for instance by subprocess."
 
 /* What the walls make impossible, by the standard library's file that stands in the traceback. */
 static const struct {
         const char *in_context, *sentence;
 } impossible[] = {
         { "multiprocessing/managers.py\"",
-          "multiprocessing.Manager needs sockets, which do not exist in this sandbox: use multiprocessing.Pool, Queue, "
-          "Value, Array or shared_memory instead." },
+          "multiprocessing.Manager needs sockets, which do not exist in this sandbox: use "
+          "multiprocessing.Pool, Queue, Value, Array or shared_memory instead." },
         { "multiprocessing/forkserver.py\"",
-          "The start method \"forkserver\" needs sockets, which do not exist in this sandbox: use \"fork\" (the default "
-          "here) or \"spawn\"." },
-        { "/pty.py\"", "There are no terminals in this sandbox: run the program with pipes, for instance by subprocess." },
-        { "os.openpty(", "There are no terminals in this sandbox: run the program with pipes, for instance by subprocess." },
-        { "out of pty devices",
-          "There are no terminals in this sandbox: run the program with pipes, for instance by subprocess." },
+          "The start method \"forkserver\" needs sockets, which do not exist in this sandbox: use \"fork\" "
+          "(the default here) or \"spawn\"." },
+        { "/pty.py\"", NO_TERMINALS },
+        { "os.openpty(", NO_TERMINALS },
+        { "out of pty devices", NO_TERMINALS },
 };
 
 /* The last line that is not blank, in place. */
@@ -68,8 +74,8 @@ static char* last_line(char *text) {
         return begin ? begin + 1 : text;
 }
 
-/* The name behind one of module_words, in or without quotes. Output of hostile code ends up in a sentence of ours, so
- * only what can be a name of a module is taken. Returns false when there is none. */
+/* The name behind one of module_words, in or without quotes. Output of hostile code ends up in a sentence of
+ * ours, so only what can be a name of a module is taken. Returns false when there is none. */
 static bool module_name(const char *line, char ret[static MODULE_CHARS_MAX + 1]) {
         size_t n = 0;
 
@@ -81,8 +87,11 @@ static bool module_name(const char *line, char ret[static MODULE_CHARS_MAX + 1])
                 p += strlen(module_words[i]);
                 if (*p == '\'' || *p == '"')
                         p++;
-                for (; n < MODULE_CHARS_MAX && (isalnum((unsigned char) p[n]) || strchr("_.-", p[n])) && p[n]; n++)
+                for (; n < MODULE_CHARS_MAX && p[n]; n++) {
+                        if (!isalnum((unsigned char) p[n]) && !strchr("_.-", p[n]))
+                                break;
                         ret[n] = p[n];
+                }
                 while (n > 0 && ret[n - 1] == '.')
                         n--;
                 ret[n] = '\0';
@@ -92,48 +101,80 @@ static bool module_name(const char *line, char ret[static MODULE_CHARS_MAX + 1])
         return false;
 }
 
+/* "The module … Installed: numpy, pandas, and 31 more." */
+static int say_missing_module(const char *module, const HintFacts *f, char **ret) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        size_t n_named = 0, n_packages = strv_length(f->packages);
+        int r;
+
+        r = buffer_printf(&b, "The module '%s' is not installed here and cannot be installed, for there is "
+                              "no network in this sandbox.", module);
+        if (r < 0)
+                return r;
+
+        STRV_FOREACH(p, f->packages) {
+                if (b.n_bytes > PACKAGES_CHARS_MAX)
+                        break;
+                r = buffer_printf(&b, "%s%.*s", n_named == 0 ? " Installed: " : ", ", (int) strcspn(*p, " "), *p);
+                if (r < 0)
+                        return r;
+                n_named++;
+        }
+
+        if (n_named < n_packages)
+                r = buffer_printf(&b, " and %zu more.", n_packages - n_named);
+        else if (n_named > 0)
+                r = buffer_append_str(&b, " and the standard library.");
+        else
+                r = buffer_append_str(&b, " Use the standard library and what the tool's description "
+                                          "lists.");
+        if (r < 0)
+                return r;
+
+        return buffer_steal(&b, ret, NULL);
+}
+
 /* Returns 1 when *ret_cause was set. */
-static int find_cause(const char *line, const char *context, char **ret_cause) {
+static int find_cause(const char *line, const char *context, const HintFacts *f, char **ret_cause) {
         char module[MODULE_CHARS_MAX + 1];
         int r;
 
         if (module_name(line, module)) {
-                r = str_printf(ret_cause, "The module '%s' is not installed here and cannot be installed, for there is no "
-                               "network: use the standard library and the installed packages, which the tool's "
-                               "description lists.", module);
+                r = say_missing_module(module, f, ret_cause);
                 return r < 0 ? r : 1;
         }
 
         if (line_has(line, network_words) ||
             (strstr(line, "Operation not permitted") && strstr(context, "socket"))) {
-                r = str_printf(ret_cause, "There is no network in this sandbox: every connection fails, so pass what the "
-                               "program needs in its code or its stdin.");
+                r = str_printf(ret_cause, "There is no network in this sandbox: every connection fails, so "
+                                          "pass what the program needs in its code or its stdin.");
                 return r < 0 ? r : 1;
         }
 
         return 0;
 }
 
-static int add_limit_hints(const char *line, const HintLimits *l, char ***hints) {
+static int add_limit_hints(const char *line, const HintFacts *f, char ***hints) {
         int r;
 
-        if (line_has(line, task_words) && l->tasks_max > 0) {
-                r = strv_extendf(hints, "A run may have %" PRIu64 " processes and threads at the same time; the program "
-                                 "probably reached that limit.", l->tasks_max);
+        if (line_has(line, task_words) && f->tasks_max > 0) {
+                r = strv_extendf(hints, "A run may have %" PRIu64 " processes and threads at the same time; "
+                                 "the program probably reached that limit.", f->tasks_max);
                 if (r < 0)
                         return r;
         }
 
-        if (line_has(line, space_words) && l->tmpfs_bytes > 0) {
-                r = strv_extendf(hints, "Files of a run live in memory, limited to %s (also in number); the program "
-                                 "probably reached that limit.", size_text_bytes(l->tmpfs_bytes).text);
+        if (line_has(line, space_words) && f->tmpfs_bytes > 0) {
+                r = strv_extendf(hints, "Files of a run live in memory, limited to %s (also in number); the "
+                                        "program probably reached that limit.",
+                                 size_text_bytes(f->tmpfs_bytes).text);
                 if (r < 0)
                         return r;
         }
 
-        if (line_has(line, memory_words) && l->memory_max_bytes > 0) {
+        if (line_has(line, memory_words) && f->memory_max_bytes > 0) {
                 r = strv_extendf(hints, "A run may use %s of memory: process the data in smaller pieces.",
-                                 size_text_bytes(l->memory_max_bytes).text);
+                                 size_text_bytes(f->memory_max_bytes).text);
                 if (r < 0)
                         return r;
         }
@@ -143,20 +184,21 @@ static int add_limit_hints(const char *line, const HintLimits *l, char ***hints)
 
 static int add_other_hints(const char *line, char ***hints) {
         if (line_has(line, write_words))
-                return strv_extend(hints, "Only the working directory, /tmp, the home directory and /dev/shm are writable, "
-                                          "and what a run writes is gone after it.");
+                return strv_extend(hints, "Only the working directory, /tmp, the home directory and "
+                                          "/dev/shm are writable, and what a run writes is gone after it.");
 
         if (strstr(line, "Operation not permitted"))
-                return strv_extend(hints, "The sandbox refuses system calls that need privileges, sockets, other "
-                                          "namespaces or scheduling rights.");
+                return strv_extend(hints, "The sandbox refuses system calls that need privileges, sockets, "
+                                          "other namespaces or scheduling rights.");
 
         if (strstr(line, "EOFError: EOF when reading a line"))
-                return strv_extend(hints, "The program asked for more input than it was given: pass its input as stdin.");
+                return strv_extend(hints, "The program asked for more input than it was given: pass its "
+                                          "input as stdin.");
 
         return 0;
 }
 
-int hints_from_stderr(const Capture *err, const HintLimits *limits, char **ret_cause, char ***ret_hints) {
+int hints_from_stderr(const Capture *err, const HintFacts *facts, char **ret_cause, char ***ret_hints) {
         _cleanup_buffer_ Buffer context = BUFFER_INIT(0), copy = BUFFER_INIT(0);
         _cleanup_strv_ char **hints = NULL;
         _cleanup_free_ char *cause = NULL;
@@ -165,7 +207,7 @@ int hints_from_stderr(const Capture *err, const HintLimits *limits, char **ret_c
         int r;
 
         assert(err);
-        assert(limits);
+        assert(facts);
         assert(ret_cause);
         assert(ret_hints);
 
@@ -189,11 +231,12 @@ int hints_from_stderr(const Capture *err, const HintLimits *limits, char **ret_c
                         break;
                 }
 
-        /* The reason why such a thing is impossible is often a socket, which is not what the program is about. */
+        /* The reason why such a thing is impossible is often a socket, which is not what the program is
+         * about. */
         if (!hints) {
-                r = find_cause(line, context.data ?: "", &cause);
+                r = find_cause(line, context.data ?: "", facts, &cause);
                 if (r == 0)
-                        r = add_limit_hints(line, limits, &hints);
+                        r = add_limit_hints(line, facts, &hints);
                 if (r == 0 && !hints)
                         r = add_other_hints(line, &hints);
                 if (r < 0)

@@ -19,6 +19,10 @@ static const uint16_t allowed_next[_JOB_STATE_MAX] = {
 
 static int job_on_timer(sd_event_source *s, uint64_t usec, void *userdata);
 
+static int job_arm(ExecJob *j, uint64_t delay_usec) {
+        return timer_arm(j->engine->event, &j->timer_source, delay_usec, job_on_timer, j);
+}
+
 void job_set_state(ExecJob *j, JobState state) {
         int r = 0;
 
@@ -29,9 +33,9 @@ void job_set_state(ExecJob *j, JobState state) {
         timer_disarm(j->timer_source);
 
         if (state == JOB_RUNNING)
-                r = timer_arm(j->engine->event, &j->timer_source, j->request->timeout_usec, job_on_timer, j);
+                r = job_arm(j, j->request->timeout_usec);
         else if (state == JOB_ENDING)
-                r = timer_arm(j->engine->event, &j->timer_source, j->engine->times.answer_usec, job_on_timer, j);
+                r = job_arm(j, j->engine->times.answer_usec);
         else if (state == JOB_DONE) {
                 j->ended_usec = now_monotonic_usec();
                 engine_deliver(j->engine, j);
@@ -108,8 +112,9 @@ static void job_on_flood(Unit *u, void *userdata) {
         job_end(userdata, JOB_REASON_OUTPUT_LIMIT);
 }
 
-/* A program whose code never arrived completely has not run, so it may be given to another unit: a warm one can
- * have died while it waited, and a launcher can have been restarted. Once, and never after the code was sent. */
+/* A program whose code never arrived completely has not run, so it may be given to another unit: a warm one
+ * can have died while it waited, and a launcher can have been restarted. Once, and never after the code was
+ * sent. */
 static bool job_may_retry(const ExecJob *j) {
         return !j->is_sent && !j->is_retry && j->reason != JOB_REASON_CANCELLED &&
                 j->unit->fault != UNIT_FAULT_CHECK &&
@@ -208,8 +213,9 @@ void job_start(ExecJob *j) {
                 r = unit_new(&p, &job_unit_handlers, j, &j->unit);
                 if (r < 0) {
                         job_fail(j, r == -EMFILE || r == -ENFILE ?
-                                 "The daemon has no free file descriptors. Run it again later; administrators: raise "
-                                 "LimitNOFILE= of mcp-exec.service or lower MaxParallel=." :
+                                 "The daemon has no free file descriptors. Run it again later; "
+                                 "administrators: raise LimitNOFILE= of mcp-exec.service or lower "
+                                 "MaxParallel=." :
                                  r == -ENOMEM ? "The daemon is out of memory. Run it again later." :
                                  "The daemon could not hand it to the launcher. Run it again later.");
                         return;
@@ -271,7 +277,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .timeout_usec = j->request->timeout_usec,
                 .max_timeout_usec = j->engine->settings->max_timeout_usec,
                 .output_limit_bytes = j->engine->settings->max_output_bytes * COLLECTOR_FLOOD_FACTOR,
-                .limits = engine_hint_limits(j->engine),
+                .hint_facts = engine_hint_facts(j->engine),
                 .err = r->err,
         };
         if (u) {

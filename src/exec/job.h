@@ -67,5 +67,6 @@ void job_set_state(ExecJob *j, JobState state);
 /* Over without a unit, or with the one it has dead or dying: explanation says why (copied). */
 void job_fail(ExecJob *j, const char *explanation);
 
-/* The verdict, from all that is known now. r borrows from the job; message and hints are the caller's to free. */
+/* The verdict, from all that is known now. r borrows from the job; message and hints are the caller's to
+ * free. */
 void job_result(const ExecJob *j, ExecResult *r);

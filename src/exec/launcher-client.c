@@ -13,7 +13,8 @@
 /* Packets handled in one turn of the event loop. */
 #define PACKETS_PER_TURN 32
 
-/* A packet that did not fit into the socket. Their number is bounded by the jobs: at most a START and a STOP each. */
+/* A packet that did not fit into the socket. Their number is bounded by the jobs: at most a START and a STOP
+ * each. */
 typedef struct PendingPacket PendingPacket;
 struct PendingPacket {
         WireMessage message;
@@ -173,16 +174,16 @@ static void client_read(LauncherClient *c) {
                         client_lose(c, c->state == LAUNCHER_READY ?
                                     "The launcher closed the connection; see its journal "
                                     "(journalctl -u mcp-exec-launcher)." :
-                                    "The launcher closed the connection before it said anything; see its journal "
-                                    "(journalctl -u mcp-exec-launcher).");
+                                    "The launcher closed the connection before it said anything; see its "
+                                    "journal (journalctl -u mcp-exec-launcher).");
                         return;
                 }
                 if (r > 0)
                         r = client_dispatch(c, &m);
                 if (r < 0) {
                         log_error_errno(r, "Cannot understand the launcher, closing the connection");
-                        client_lose(c, "The launcher sent something that this version does not understand: install "
-                                       "daemon and launcher of the same version.");
+                        client_lose(c, "The launcher sent something that this version does not understand: "
+                                       "install daemon and launcher of the same version.");
                         return;
                 }
         }
@@ -347,8 +348,8 @@ void launcher_client_stop(LauncherClient *c, const LauncherJob *j) {
 
         wire_header_init(&m, WIRE_STOP, j->id);
         r = client_send(c, &m, NULL, 0);
-        /* A peer that is gone has stopped everything already and is found by reading. Anything else would leave the
-         * program running: end the connection, at which the launcher kills all jobs of it. */
+        /* A peer that is gone has stopped everything already and is found by reading. Anything else would
+         * leave the program running: end the connection, at which the launcher kills all jobs of it. */
         if (r < 0 && r != -EPIPE && r != -ECONNRESET) {
                 log_error_errno(r, "Cannot tell the launcher to stop a run");
                 launcher_client_break(c, "Nothing can be sent to the launcher.");

@@ -7,8 +7,8 @@
  *            ^                        |                  |
  *            +------- lost -----------+------- lost -----+
  *
- * Packets are routed by job id. When the connection is lost, the launcher stops all jobs of it, so every job is told
- * on_lost and is over; the next connect() starts anew. */
+ * Packets are routed by job id. When the connection is lost, the launcher stops all jobs of it, so every job
+ * is told on_lost and is over; the next connect() starts anew. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,7 +53,8 @@ int launcher_client_new(const LauncherClientParameters *p, LauncherClient **ret)
 LauncherClient* launcher_client_free(LauncherClient *c);
 DEFINE_CLEANUP(LauncherClient*, launcher_client_free);
 
-/* Connects unless connected. on_hello or on_lost follows on success. *reterr_message (may stay NULL) says why not. */
+/* Connects unless connected. on_hello or on_lost follows on success. *reterr_message (may stay NULL) says
+ * why not. */
 int launcher_client_connect(LauncherClient *c, char **reterr_message);
 LauncherState launcher_client_state(const LauncherClient *c);
 

@@ -6,8 +6,8 @@
 #include "base/timeutil.h"
 #include "exec/timer.h"
 
-/* No more than this many units are started in one turn: a real run may come at any moment and should not find
- * the service manager busy. */
+/* No more than this many units are started in one turn: a real run may come at any moment and should not
+ * find the service manager busy. */
 #define STARTS_PER_UPDATE 2
 
 static void pool_drop(Pool *p, Unit *u) {
@@ -77,15 +77,15 @@ static int pool_on_refill(sd_event_source *s, uint64_t usec, void *userdata) {
 static int pool_on_expire(sd_event_source *s, uint64_t usec, void *userdata);
 
 static void pool_arm_expiry(Pool *p) {
-        uint64_t now = now_monotonic_usec();
+        uint64_t now = now_monotonic_usec(), delay_usec;
         const Unit *u = p->units.first;
 
         if (!u) {
                 timer_disarm(p->expire_source);
                 return;
         }
-        if (timer_arm(p->event, &p->expire_source, u->expires_usec > now ? u->expires_usec - now : 0, pool_on_expire,
-                      p) < 0)
+        delay_usec = u->expires_usec > now ? u->expires_usec - now : 0;
+        if (timer_arm(p->event, &p->expire_source, delay_usec, pool_on_expire, p) < 0)
                 pool_stop(p); /* units that nobody would stop in time */
 }
 

@@ -3,9 +3,10 @@
 
 /* Pool: warm units, whose runners wait for a program. Each is used for one program.
  *
- * A warm unit that nobody takes is stopped when its idle life is over, long before its RuntimeMaxSec= (systemd would
- * log that as a failure). It is not replaced before somebody wants to run something again: a server that nobody uses
- * does nothing. The same holds after a warm unit ended by itself, so that a fault costs no endless restarts. */
+ * A warm unit that nobody takes is stopped when its idle life is over, long before its RuntimeMaxSec=
+ * (systemd would log that as a failure). It is not replaced before somebody wants to run something again: a
+ * server that nobody uses does nothing. The same holds after a warm unit ended by itself, so that a fault
+ * costs no endless restarts. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,11 +39,12 @@ void pool_done(Pool *p);
 /* Somebody is about to run something: units are worth having again. */
 void pool_want(Pool *p);
 
-/* The best warm unit: a ready one, or else one that is starting. NULL if there is none. The caller owns it. */
+/* The best warm unit: a ready one, or else one that is starting. NULL if there is none. The caller owns
+ * it. */
 Unit* pool_take(Pool *p);
 
-/* Frees what is dead, and starts what is missing unless new_unit is NULL. is_busy: a program runs, so new units wait
- * until the pause is over. idle_usec: how long a new unit may wait. */
+/* Frees what is dead, and starts what is missing unless new_unit is NULL. is_busy: a program runs, so new
+ * units wait until the pause is over. idle_usec: how long a new unit may wait. */
 void pool_update(Pool *p, const UnitParameters *new_unit, uint64_t idle_usec, bool is_busy);
 
 /* Stops all units. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Queue: who waits for a slot. One line per principal, served in turn, so that a principal with many requests does
- * not make another one with a single request wait behind all of them. Bounds are the caller's. */
+/* Queue: who waits for a slot. One line per principal, served in turn, so that a principal with many
+ * requests does not make another one with a single request wait behind all of them. Bounds are the
+ * caller's. */
 
 #include <stddef.h>
 

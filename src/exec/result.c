@@ -29,7 +29,8 @@ static const struct {
         { 218, "give up the capabilities of the sandbox" },
         { 219, "make a control group for the sandbox" },
         { 225, "make a network namespace for the sandbox" },
-        { 226, "set up the namespaces of the sandbox (a mount, or user namespaces that this system forbids)" },
+        { 226, "set up the namespaces of the sandbox (a mount, or user namespaces that this system "
+               "forbids)" },
         { 228, "set up the system call filter of the sandbox" },
 };
 
@@ -71,7 +72,8 @@ static void blame_sandbox(ExecResult *r, const char *format, ...) {
         va_end(ap);
 }
 
-/* The check that failed inside the sandbox, or 0: said on the control socket, or by the exit status alone. */
+/* The check that failed inside the sandbox, or 0: said on the control socket, or by the exit status
+ * alone. */
 static uint32_t failed_check(const ResultFacts *f) {
         const WireFinished *m = f->finished;
 
@@ -86,15 +88,15 @@ static uint32_t failed_check(const ResultFacts *f) {
 /* The program ran, and how it ended will never be known. */
 static void judge_lost(const ResultFacts *f, ExecResult *r) {
         if (f->fate == UNIT_FATE_LOST)
-                blame_sandbox(r, "The launcher ended or lost its connection while the program ran, so how it "
-                              "ended is not known. Run it again; administrators find the cause by "
+                blame_sandbox(r, "The launcher ended or lost its connection while the program ran, so how "
+                                 "it ended is not known. Run it again; administrators find the cause by "
                               "journalctl -u mcp-exec-launcher.");
         else if (f->fault == UNIT_FAULT_OUTPUT)
                 blame_sandbox(r, "Its output could not be collected, for the daemon is short of memory. "
                               "Run it again later.");
         else
-                blame_sandbox(r, "Its unit vanished from the service manager while it ran, so how it ended is "
-                              "not known. Run it again.");
+                blame_sandbox(r, "Its unit vanished from the service manager while it ran, so how it ended "
+                                 "is not known. Run it again.");
 }
 
 /* The unit ended by itself before it took the program. */
@@ -102,12 +104,13 @@ static void judge_unstarted(const WireFinished *m, ExecResult *r) {
         static const char advice[] = "Administrators: run mcp-exec check.";
 
         if (m->result == WIRE_RESULT_OOM_KILL) {
-                blame_sandbox(r, "The sandbox ran out of memory before the program started. Administrators: raise "
-                              "MemoryMax= in mcp-exec.conf.");
+                blame_sandbox(r, "The sandbox ran out of memory before the program started. Administrators: "
+                                 "raise MemoryMax= in mcp-exec.conf.");
                 return;
         }
         if (m->result == WIRE_RESULT_GONE) {
-                blame_sandbox(r, "Its unit vanished from the service manager before it started. Run it again.");
+                blame_sandbox(r, "Its unit vanished from the service manager before it started. Run it "
+                                 "again.");
                 return;
         }
         if (m->main_code == CODE_EXITED)
@@ -133,17 +136,19 @@ static void judge_failure(const ResultFacts *f, ExecResult *r) {
                 blame_sandbox(r, "The launcher refused to start it. %s",
                               f->refusal ?: "Its journal says why (journalctl -u mcp-exec-launcher).");
         else if (f->fate == UNIT_FATE_LOST)
-                blame_sandbox(r, "The launcher ended or lost its connection before the program started. Run it "
-                              "again; administrators find the cause by journalctl -u mcp-exec-launcher.");
+                blame_sandbox(r, "The launcher ended or lost its connection before the program started. Run "
+                                 "it again; administrators find the cause by journalctl -u "
+                                 "mcp-exec-launcher.");
         else if (failed_check(f) > 0)
-                blame_sandbox(r, "The sandbox is not what it must be (check %" PRIu32 " failed inside it), so the "
-                              "program was not run. Administrators: run mcp-exec check.", failed_check(f));
+                blame_sandbox(r, "The sandbox is not what it must be (check %" PRIu32 " failed inside it), "
+                                 "so the program was not run. Administrators: run mcp-exec check.",
+                              failed_check(f));
         else if (f->fault == UNIT_FAULT_PROTOCOL)
-                blame_sandbox(r, "The runner inside the sandbox and the daemon do not understand each other. "
-                              "Administrators: install both from one package.");
+                blame_sandbox(r, "The runner inside the sandbox and the daemon do not understand each "
+                                 "other. Administrators: install both from one package.");
         else if (f->fault != UNIT_FAULT_NONE || f->fate != UNIT_FATE_FINISHED)
-                blame_sandbox(r, "The sandbox was not ready in time; the machine may be overloaded. Run it again "
-                              "later.");
+                blame_sandbox(r, "The sandbox was not ready in time; the machine may be overloaded. Run it "
+                                 "again later.");
         else
                 judge_unstarted(f->finished, r);
 }
@@ -151,7 +156,7 @@ static void judge_failure(const ResultFacts *f, ExecResult *r) {
 static void judge_error(const ResultFacts *f, ExecResult *r) {
         _cleanup_free_ char *cause = NULL;
 
-        if (hints_from_stderr(f->err, &f->limits, &cause, &r->hints) < 0)
+        if (hints_from_stderr(f->err, &f->hint_facts, &cause, &r->hints) < 0)
                 return;
 
         if (r->status == EXEC_SIGNAL) {
@@ -180,8 +185,8 @@ static void judge_process(const ResultFacts *f, ExecResult *r) {
                 return;
         }
 
-        /* init ends with 128 + n when its child was killed by n; its word tells that from the exit status 128 + n.
-         * It is believed only where it fits to what systemd saw. */
+        /* init ends with 128 + n when its child was killed by n; its word tells that from the exit status
+         * 128 + n. It is believed only where it fits to what systemd saw. */
         r->exit_code = m->main_status;
         if (f->has_status && f->status > RUNNER_STATUS_SIGNAL &&
             m->main_status == 128 + (f->status - RUNNER_STATUS_SIGNAL))
@@ -218,15 +223,17 @@ static void tell_timeout(const ResultFacts *f, ExecResult *r) {
         SizeText limit = size_text_usec(f->timeout_usec), max = size_text_usec(f->max_timeout_usec);
 
         if (f->timeout_usec < f->max_timeout_usec)
-                (void) str_printf(&r->message, "The program was stopped at its time limit of %s; what it had "
-                                  "printed until then is shown. Let it do less, or ask for more time (at most "
-                                  "%s).", limit.text, max.text);
+                (void) str_printf(&r->message, "The program was stopped at its time limit of %s; what it "
+                                               "had printed until then is shown. Let it do less, or ask for "
+                                               "more time (at most %s).", limit.text, max.text);
         else
-                (void) str_printf(&r->message, "The program was stopped at its time limit of %s, the longest there "
-                                  "is; what it had printed until then is shown. Let it do less.", limit.text);
+                (void) str_printf(&r->message, "The program was stopped at its time limit of %s, the "
+                                               "longest there is; what it had printed until then is shown. "
+                                               "Let it do less.", limit.text);
 }
 
-/* The order is the point: what systemd saw the kernel do comes first, then what we did ourselves, then the rest. */
+/* The order is the point: what systemd saw the kernel do comes first, then what we did ourselves, then the
+ * rest. */
 void result_judge(const ResultFacts *f, ExecResult *r) {
         bool is_finished;
 
@@ -242,9 +249,9 @@ void result_judge(const ResultFacts *f, ExecResult *r) {
         if (f->is_sent && is_finished && f->finished->result == WIRE_RESULT_OOM_KILL) {
                 judge_process(f, r);
                 r->status = EXEC_OOM;
-                (void) str_printf(&r->message, "The program was killed because it used more memory than its limit "
-                                  "of %s: process the data in smaller pieces.",
-                                  size_text_bytes(f->limits.memory_max_bytes).text);
+                (void) str_printf(&r->message, "The program was killed because it used more memory than its "
+                                               "limit of %s: process the data in smaller pieces.",
+                                  size_text_bytes(f->hint_facts.memory_max_bytes).text);
         } else if (f->reason == JOB_REASON_CANCELLED) {
                 r->status = EXEC_CANCELLED;
                 (void) str_printf(&r->message, "The run was cancelled%s.",
@@ -253,8 +260,9 @@ void result_judge(const ResultFacts *f, ExecResult *r) {
                 r->status = EXEC_TIMEOUT;
         else if (f->reason == JOB_REASON_OUTPUT_LIMIT) {
                 r->status = EXEC_OUTPUT_LIMIT;
-                (void) str_printf(&r->message, "The program was stopped because it wrote more than %s to one "
-                                  "stream; the begin and the end of it are shown. Print less, or a summary.",
+                (void) str_printf(&r->message, "The program was stopped because it wrote more than %s to "
+                                               "one stream; the begin and the end of it are shown. Print "
+                                               "less, or a summary.",
                                   size_text_bytes(f->output_limit_bytes).text);
         } else if (f->reason == JOB_REASON_FAILED || !f->is_sent || !is_finished)
                 judge_failure(f, r);

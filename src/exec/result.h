@@ -24,10 +24,10 @@ typedef enum JobReason {
 typedef struct ResultFacts {
         JobReason reason;
         bool is_sent;                  /* the program got started: its code was with the runner completely */
-        const char *explanation;       /* JOB_REASON_FAILED: a sentence, or NULL when the unit's fault says it */
+        const char *explanation;       /* JOB_REASON_FAILED: a sentence, or NULL: the fault says it */
         uint64_t timeout_usec, max_timeout_usec;
         uint64_t output_limit_bytes;   /* per stream, at which a flood is ended */
-        HintLimits limits;
+        HintFacts hint_facts;
         const Capture *err;
 
         UnitFate fate;

@@ -36,6 +36,7 @@ SizeText size_text_usec(uint64_t usec) {
         if (msec % 1000 == 0)
                 (void) snprintf(t.text, sizeof(t.text), "%" PRIu64 " s", msec / 1000);
         else
-                (void) snprintf(t.text, sizeof(t.text), "%" PRIu64 ".%03" PRIu64 " s", msec / 1000, msec % 1000);
+                (void) snprintf(t.text, sizeof(t.text), "%" PRIu64 ".%03" PRIu64 " s", msec / 1000,
+                                msec % 1000);
         return t;
 }

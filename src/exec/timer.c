@@ -9,8 +9,8 @@
 /* sd-event's default accuracy is a quarter of a second, which is half of what a deadline may be late. */
 #define TIMER_ACCURACY_USEC USEC_PER_MSEC
 
-int timer_arm(sd_event *event, sd_event_source **source, uint64_t delay_usec, sd_event_time_handler_t handler,
-              void *userdata) {
+int timer_arm(sd_event *event, sd_event_source **source, uint64_t delay_usec,
+              sd_event_time_handler_t handler, void *userdata) {
         int r;
 
         assert(event);
@@ -23,8 +23,8 @@ int timer_arm(sd_event *event, sd_event_source **source, uint64_t delay_usec, sd
                 return sd_event_source_set_enabled(*source, SD_EVENT_ONESHOT);
         }
 
-        r = sd_event_add_time_relative(event, source, CLOCK_MONOTONIC, delay_usec, TIMER_ACCURACY_USEC, handler,
-                                       userdata);
+        r = sd_event_add_time_relative(event, source, CLOCK_MONOTONIC, delay_usec, TIMER_ACCURACY_USEC,
+                                       handler, userdata);
         if (r < 0)
                 return r;
 

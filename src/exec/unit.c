@@ -14,7 +14,8 @@
 #include "base/strv.h"
 #include "exec/timer.h"
 
-/* A larger pipe makes a talkative program wait less often for us. Best effort: a user's pipes are limited in sum. */
+/* A larger pipe makes a talkative program wait less often for us. Best effort: a user's pipes are limited in
+ * sum. */
 #define OUTPUT_PIPE_BYTES (256 * KIB)
 
 static Unit* unit_of_job(LauncherJob *j) {
@@ -82,8 +83,12 @@ static int unit_take_directory(Unit *u, struct msghdr *message) {
         return -EBADMSG;
 }
 
-/* Reads what the runner says before it has its code. Returns 1 when the word is complete, 0 when more must come,
- * or -errno; -ENODATA at the end of the stream. */
+static bool unit_word_is(const Unit *u, const char word[static RUNNER_WORD_BYTES]) {
+        return memcmp(u->word, word, RUNNER_WORD_BYTES) == 0;
+}
+
+/* Reads what the runner says before it has its code. Returns 1 when the word is complete, 0 when more must
+ * come, or -errno; -ENODATA at the end of the stream. */
 static int unit_receive_word(Unit *u) {
         union {
                 struct cmsghdr header; /* for its alignment */
@@ -114,11 +119,11 @@ static int unit_receive_word(Unit *u) {
                         return -ENODATA;
 
                 u->n_word += (size_t) n;
-                if (u->n_word == RUNNER_WORD_BYTES && memcmp(u->word, RUNNER_WORD_READY, RUNNER_WORD_BYTES) == 0)
+                if (u->n_word == RUNNER_WORD_BYTES && unit_word_is(u, RUNNER_WORD_READY))
                         return u->directory_fd >= 0 ? 1 : -EBADMSG;
                 if (u->n_word == sizeof(u->word))
-                        return memcmp(u->word, RUNNER_WORD_FAILED, RUNNER_WORD_BYTES) == 0 ? 1 : -EBADMSG;
-                if (u->n_word > RUNNER_WORD_BYTES && memcmp(u->word, RUNNER_WORD_FAILED, RUNNER_WORD_BYTES) != 0)
+                        return unit_word_is(u, RUNNER_WORD_FAILED) ? 1 : -EBADMSG;
+                if (u->n_word > RUNNER_WORD_BYTES && !unit_word_is(u, RUNNER_WORD_FAILED))
                         return -EBADMSG;
         }
 }
@@ -180,7 +185,8 @@ static void unit_continue_sending(Unit *u) {
         u->state = UNIT_RUNNING;
         timer_disarm(u->ready_source);
         if (u->parameters.is_user) {
-                /* init watches this socket: its end is the order to die, and the program's status comes on it. */
+                /* init watches this socket: its end is the order to die, and the program's status comes on
+                 * it. */
                 u->control_source = sd_event_source_unref(u->control_source);
         } else
                 unit_close_control(u);
@@ -211,6 +217,11 @@ static int unit_on_ready_timeout(sd_event_source *s, uint64_t usec, void *userda
         return 0;
 }
 
+static int unit_arm_ready(Unit *u) {
+        return timer_arm(u->parameters.event, &u->ready_source, u->parameters.ready_timeout_usec,
+                         unit_on_ready_timeout, u);
+}
+
 static int unit_on_dead_timeout(sd_event_source *s, uint64_t usec, void *userdata) {
         Unit *u = userdata;
 
@@ -219,7 +230,8 @@ static int unit_on_dead_timeout(sd_event_source *s, uint64_t usec, void *userdat
 
         log_error("Unit %s was killed %" PRIu64 " s ago and the launcher has not reported its end.",
                   u->name[0] ? u->name : "(not started)", u->parameters.dead_timeout_usec / USEC_PER_SEC);
-        launcher_client_break(u->parameters.client, "The launcher did not report the end of a run that was killed.");
+        launcher_client_break(u->parameters.client, "The launcher did not report the end of a run that was "
+                                                    "killed.");
         return 0;
 }
 
@@ -268,8 +280,7 @@ static void unit_on_message(LauncherJob *j, const WireMessage *m) {
                 u->name[sizeof(u->name) - 1] = '\0';
                 /* The wait for PID 1 is over, the wait for the runner begins. */
                 if (u->state == UNIT_STARTING && u->fault == UNIT_FAULT_NONE)
-                        (void) timer_arm(u->parameters.event, &u->ready_source, u->parameters.ready_timeout_usec,
-                                         unit_on_ready_timeout, u);
+                        (void) unit_arm_ready(u);
         } else if (m->header.type == WIRE_REFUSED) {
                 u->fate = UNIT_FATE_REFUSED;
                 (void) str_printf(&u->refusal, "%s%s%s", m->refused.reason, m->refused.remedy[0] ? " " : "",
@@ -338,7 +349,8 @@ static int unit_open_output(Unit *u, Collector *c, int *ret_far) {
                 return -errno;
         (void) fcntl(far, F_SETPIPE_SZ, (int) OUTPUT_PIPE_BYTES);
 
-        r = collector_init(c, u->parameters.event, near, u->parameters.max_output_bytes, &collector_handlers, u);
+        r = collector_init(c, u->parameters.event, near, u->parameters.max_output_bytes, &collector_handlers,
+                           u);
         if (r < 0)
                 return r;
 
@@ -356,12 +368,12 @@ static int unit_open_control(Unit *u, int *ret_far) {
         u->control_fd = fds[0];
         *ret_far = fds[1];
 
-        r = sd_event_add_io(u->parameters.event, &u->control_source, u->control_fd, EPOLLIN, unit_on_control, u);
+        r = sd_event_add_io(u->parameters.event, &u->control_source, u->control_fd, EPOLLIN, unit_on_control,
+                            u);
         if (r < 0)
                 return r;
 
-        return timer_arm(u->parameters.event, &u->ready_source, u->parameters.ready_timeout_usec,
-                         unit_on_ready_timeout, u);
+        return unit_arm_ready(u);
 }
 
 int unit_new(const UnitParameters *p, const UnitHandlers *handlers, void *userdata, Unit **ret) {
@@ -431,7 +443,8 @@ void unit_set_handlers(Unit *u, const UnitHandlers *handlers, void *userdata) {
         u->userdata = userdata;
 }
 
-int unit_send_code(Unit *u, const char *code, size_t code_bytes, const char *stdin_data, size_t stdin_bytes) {
+int unit_send_code(Unit *u, const char *code, size_t code_bytes, const char *stdin_data,
+                   size_t stdin_bytes) {
         int r;
 
         assert(u);
@@ -445,7 +458,7 @@ int unit_send_code(Unit *u, const char *code, size_t code_bytes, const char *std
         r = collector_begin(&u->err);
         if (r < 0)
                 return r;
-        r = timer_arm(u->parameters.event, &u->ready_source, u->parameters.ready_timeout_usec, unit_on_ready_timeout, u);
+        r = unit_arm_ready(u);
         if (r < 0)
                 return r;
 
@@ -463,7 +476,8 @@ void unit_stop(Unit *u) {
         u->is_stopped = true;
         launcher_client_stop(u->parameters.client, &u->job);
         /* Without a timer a lost FINISHED would keep its slot for ever. */
-        if (timer_arm(u->parameters.event, &u->dead_source, u->parameters.dead_timeout_usec, unit_on_dead_timeout, u) < 0)
+        if (timer_arm(u->parameters.event, &u->dead_source, u->parameters.dead_timeout_usec,
+                      unit_on_dead_timeout, u) < 0)
                 launcher_client_break(u->parameters.client, "The daemon is out of memory.");
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Unit: the daemon's side of one transient unit, from START to its death. Used for one program and never again.
+/* Unit: the daemon's side of one transient unit, from START to its death. Used for one program and never
+ * again.
  *
  *      STARTING --READY--> READY --unit_send_code()--> SENDING --all sent--> RUNNING
  *          \                 \                            \                    \
  *           +-----------------+---------- the end ---------+--------------------+--> DRAINING --> DEAD
  *
- * The end is FINISHED (the launcher's word that the unit is dead), REFUSED, or the loss of the launcher. DEAD is
- * reached when both pipes are drained as well: what the program wrote last is part of its result. */
+ * The end is FINISHED (the launcher's word that the unit is dead), REFUSED, or the loss of the launcher.
+ * DEAD is reached when both pipes are drained as well: what the program wrote last is part of its result. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,7 +53,7 @@ typedef struct Unit Unit;
 /* None of them may free the unit. */
 typedef struct UnitHandlers {
         void (*on_ready)(Unit *u, void *userdata);
-        void (*on_sent)(Unit *u, void *userdata);   /* the program starts now; may come from unit_send_code() */
+        void (*on_sent)(Unit *u, void *userdata);   /* it starts now; maybe from unit_send_code() */
         void (*on_output)(Unit *u, int stream, const void *data, size_t n_bytes, void *userdata);
         void (*on_flood)(Unit *u, void *userdata);
         void (*on_fault)(Unit *u, void *userdata);  /* see Unit.fault; the owner should stop the unit */
@@ -65,7 +66,7 @@ typedef struct UnitParameters {
         WireLimits limits;
         size_t max_output_bytes; /* kept of each stream */
         uint64_t ready_timeout_usec, dead_timeout_usec;
-        bool is_user;            /* a user's manager: init reports the program's wait status on the control socket */
+        bool is_user;            /* a user's manager: init reports the wait status on the control socket */
 } UnitParameters;
 
 struct Unit {
@@ -104,8 +105,10 @@ DEFINE_CLEANUP(Unit*, unit_free);
 
 void unit_set_handlers(Unit *u, const UnitHandlers *handlers, void *userdata);
 
-/* Gives a READY unit its program; code and stdin_data must stay until on_sent or the end. Returns 0 or -errno. */
-int unit_send_code(Unit *u, const char *code, size_t code_bytes, const char *stdin_data, size_t stdin_bytes);
+/* Gives a READY unit its program; code and stdin_data must stay until on_sent or the end. Returns 0 or
+ * -errno. */
+int unit_send_code(Unit *u, const char *code, size_t code_bytes, const char *stdin_data,
+                   size_t stdin_bytes);
 
 /* Kills the whole cgroup. Harmless when repeated or when the unit is dead. */
 void unit_stop(Unit *u);
