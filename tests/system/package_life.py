@@ -13,7 +13,7 @@ from lib import (SERVICES, SOCKET, SOCKETS, Client, controllers, failed_units, r
 DEB = "/mnt/host/mcp-exec.deb"
 NEWER = "/tmp/mcp-exec-newer.deb"
 APT = "DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends --no-download"
-OUR_UNITS = (*SERVICES, *SOCKETS)
+OUR_UNITS = (*SERVICES, *SOCKETS, "mcp-exec-http.socket")
 # Found by name, and allowed to stay: the package manager's records, logs, this machine's own files, other
 # mounts.
 NOT_OURS = ("/mnt/", "/proc/", "/sys/", "/var/lib/dpkg/", "/var/log/", "/var/cache/apt/", "/var/lib/apt/",
