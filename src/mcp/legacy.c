@@ -94,7 +94,8 @@ static int cancelled(const McpRequest *q) {
         if (!mcp_message_request_id(q->message, &id, &id_bytes))
                 return 0;
         while ((c = mcp_peer_find_call(q->peer, id, id_bytes, c))) {
-                /* Modern HTTP is cancelled by closing the stream, and only so: all clients use the same ids. */
+                /* Modern HTTP is cancelled by closing the stream, and only so: all clients use the same
+                 * ids. */
                 if (q->peer->kind == MCP_PEER_HTTP && mcp_version_is_modern(c->version))
                         continue;
                 if (match)

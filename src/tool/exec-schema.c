@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What clients are told about the exec tool: generated from the settings, so that it is true. Models read
+ * it. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/strv.h"
+#include "exec/size-text.h"
+#include "tool/exec.h"
+#include "tool/schema.h"
+
+#define DESCRIPTION_BYTES_MAX 2000 /* clients cut descriptions at 2 KiB */
+
+/* Distributions worth a word, with the name to import where it is another one. */
+static const struct {
+        const char *name, *import;
+} useful_packages[] = {
+        { "numpy", NULL },
+        { "pandas", NULL },
+        { "matplotlib", NULL },
+        { "Pillow", "PIL" },
+        { "PyYAML", "yaml" },
+        { "Jinja2", "jinja2" },
+        { "scipy", NULL },
+        { "sympy", NULL },
+        { "scikit-learn", "sklearn" },
+        { "networkx", NULL },
+        { "lxml", NULL },
+        { "openpyxl", NULL },
+        { "beautifulsoup4", "bs4" },
+        { "python-dateutil", "dateutil" },
+        { "tabulate", NULL },
+        { "grep-ast", "grep_ast" },
+        { "tree-sitter-language-pack", "tree_sitter_language_pack" },
+};
+
+/* Names of packages compare without case, and "_", "-" and "." are one. */
+static bool is_package(const char *entry, const char *name) {
+        for (; *name; entry++, name++) {
+                char a = *entry, b = *name;
+
+                if (a >= 'A' && a <= 'Z')
+                        a = (char) (a - 'A' + 'a');
+                if (b >= 'A' && b <= 'Z')
+                        b = (char) (b - 'A' + 'a');
+                if (a == '_' || a == '.')
+                        a = '-';
+                if (a != b)
+                        return false;
+        }
+        return *entry == ' ' || *entry == '\0';
+}
+
+static const char* find_package(char *const *packages, const char *name) {
+        STRV_FOREACH(p, packages)
+                if (is_package(*p, name))
+                        return *p;
+        return NULL;
+}
+
+static int describe_packages(char *const *packages, Buffer *b) {
+        size_t n = 0, n_all = strv_length(packages);
+        int r;
+
+        if (n_all == 0)
+                return buffer_append_str(b, "Importable: the standard library. ");
+        r = buffer_append_str(b, "Importable: the standard library");
+        for (size_t i = 0; i < ELEMENTSOF(useful_packages) && r >= 0; i++) {
+                const char *p = find_package(packages, useful_packages[i].name),
+                           *import = useful_packages[i].import;
+
+                if (!p)
+                        continue;
+                n++;
+                r = buffer_printf(b, ", %.60s", p);
+                if (r >= 0 && import)
+                        r = buffer_printf(b, " (import %s)", import);
+        }
+        if (r >= 0 && n_all > n)
+                r = buffer_printf(b, " and %zu other distribution%s (importlib.metadata lists them)",
+                                  n_all - n, n_all - n == 1 ? "" : "s");
+        return r < 0 ? r : buffer_append_str(b, ". ");
+}
+
+static int describe_limits(const Settings *s, Buffer *b) {
+        return buffer_printf(
+                b,
+                "Limits: %s unless timeout_s says otherwise (at most %s), %s of memory, %u%% of a CPU, "
+                "%" PRIu64 " processes and threads, %s of files in the working directory and /tmp "
+                "(all of it in memory). ",
+                size_text_usec(s->default_timeout_usec).text, size_text_usec(s->max_timeout_usec).text,
+                size_text_bytes(s->memory_max_bytes).text, s->cpu_quota_percent, s->tasks_max,
+                size_text_bytes(s->tmpfs_bytes).text);
+}
+
+static int describe_output(const Settings *s, Buffer *b) {
+        if (s->has_output_limit_override)
+                return buffer_printf(b, "Of each stream at most %s are shown, its begin and its end. ",
+                                     size_text_bytes(s->max_output_bytes).text);
+        return buffer_printf(
+                b, "Of each stream at most %" PRIu64 " characters are shown, its begin and its end. ",
+                s->max_reply_chars);
+}
+
+static int describe(const ToolRegistry *registry, Buffer *b) {
+        const Settings *s = registry->settings;
+        int r;
+
+        r = buffer_append_str(
+                b, "Runs a Python 3 program in a fresh sandbox and returns what it printed. Send the "
+                   "whole program each time: nothing (variables, files, processes) is kept between calls. "
+                   "Print what you want to see; the value of a last expression is not shown.\n\n"
+                   "No network, no package installation, no display (matplotlib: savefig, not show). ");
+        if (r >= 0)
+                r = describe_packages(registry->packages, b);
+        if (r >= 0)
+                r = buffer_append_str(b, "\n\n");
+        if (r >= 0)
+                r = describe_limits(s, b);
+        if (r >= 0)
+                r = describe_output(s, b);
+        if (r >= 0)
+                r = buffer_append_str(
+                        b, "A program that fails, is killed or runs out of time is a normal result: "
+                           "status says which, message and hints say what to do.");
+        if (r >= 0 &&
+            b->n_bytes > DESCRIPTION_BYTES_MAX) /* long version numbers: ASCII, so any place will do */
+                b->data[b->n_bytes = DESCRIPTION_BYTES_MAX] = '\0';
+        return r;
+}
+
+static void write_input_schema(JsonWriter *w, const Settings *s) {
+        char code[160], timeout[200], input[200];
+        const SchemaProperty properties[] = {
+                { "code", "string", code, .is_required = true },
+                { "timeout_s", "integer", timeout },
+                { "stdin", "string", input },
+        };
+
+        (void) snprintf(code, sizeof(code), "The Python program; runs as main.py. At most %s.",
+                        size_text_bytes(s->max_code_bytes).text);
+        (void) snprintf(timeout, sizeof(timeout),
+                        "Time limit in whole seconds. Default (also for 0) %" PRIu64
+                        ", otherwise clamped to 1 to %" PRIu64 ".",
+                        s->default_timeout_usec / USEC_PER_SEC, s->max_timeout_usec / USEC_PER_SEC);
+        (void) snprintf(input, sizeof(input),
+                        "What the program reads from its standard input; empty by default. "
+                        "At most %s.",
+                        size_text_bytes(s->max_stdin_bytes).text);
+        schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
+}
+
+static int write_output_schema(JsonWriter *w) {
+        static const char usage[] =
+                "\"properties\":{\"cpu_ms\":{\"type\":\"integer\",\"description\":\"CPU time\"},"
+                "\"memory_peak_bytes\":{\"type\":\"integer\",\"description\":\"Most memory held at one "
+                "time\"}}";
+        static const char sentences[] = "\"items\":{\"type\":\"string\"}",
+                          files[] = "\"items\":{\"type\":\"object\"}";
+        _cleanup_buffer_ Buffer status = BUFFER_INIT(0);
+        JsonWriter words = JSON_WRITER_INIT(&status);
+        int r;
+
+        json_begin_array(&words);
+        for (ExecStatus e = 0; e < _EXEC_STATUS_MAX; e++)
+                json_string(&words, exec_status_to_string(e));
+        json_end_array(&words);
+        r = json_writer_finish(&words);
+        if (r >= 0) {
+                _cleanup_free_ char *status_enum = NULL;
+
+                r = str_printf(&status_enum, "\"enum\":%s", status.data);
+                if (r < 0)
+                        return r;
+                const SchemaProperty properties[] = {
+                        { "stdout", "string", "What the program wrote to stdout", true, NULL },
+                        { "stderr", "string", "What the program wrote to stderr", true, NULL },
+                        { "exit_code", "integer",
+                          "Exit status; 128 + number of the signal that killed it; -1 for a timeout", true,
+                          NULL },
+                        { "duration_ms", "integer", "How long the program ran", true, NULL },
+                        { "truncated", "boolean", "Whether part of the output is left out", true, NULL },
+                        { "timed_out", "boolean", "Whether the time limit ended it", true, NULL },
+                        { "status", "string", "How the program ended", true, status_enum },
+                        { "signal", "string", "The signal that killed it, such as SIGSEGV", false, NULL },
+                        { "message", "string", "What happened and what to do, in a sentence", false, NULL },
+                        { "hints", "array", "Guesses at the cause", false, sentences },
+                        { "run_id", "string", "Names this run in the server's journal", true, NULL },
+                        { "stdout_bytes", "integer", "Bytes written to stdout, shown or not", true, NULL },
+                        { "stderr_bytes", "integer", "Bytes written to stderr, shown or not", true, NULL },
+                        { "usage", "object", "What it used", true, usage },
+                        { "files", "array", "Files the program left, when there are any", false, files },
+                };
+                schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ false);
+        }
+        return r;
+}
+
+int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {
+        static const char title[] = "Run Python";
+        _cleanup_buffer_ Buffer description = BUFFER_INIT(0);
+        int r;
+
+        r = describe(registry, &description);
+        if (r < 0)
+                return r;
+
+        json_begin_object(w);
+        json_key(w, "name");
+        json_string(w, tool_exec.name);
+        if (version >= MCP_2025_06_18) {
+                json_key(w, "title");
+                json_string(w, title);
+        }
+        json_key(w, "description");
+        json_string_n(w, description.data, description.n_bytes);
+        json_key(w, "inputSchema");
+        write_input_schema(w, registry->settings);
+        if (version >= MCP_2025_06_18) {
+                json_key(w, "outputSchema");
+                r = write_output_schema(w);
+                if (r < 0)
+                        return r;
+        }
+        if (version >= MCP_2025_03_26) {
+                /* Spelled out, for the defaults are the worst case. The sandbox changes nothing outside
+                 * itself. */
+                json_key(w, "annotations");
+                json_begin_object(w);
+                json_key(w, "title");
+                json_string(w, title);
+                json_key(w, "readOnlyHint");
+                json_boolean(w, true);
+                json_key(w, "destructiveHint");
+                json_boolean(w, false);
+                json_key(w, "idempotentHint");
+                json_boolean(w, false);
+                json_key(w, "openWorldHint");
+                json_boolean(w, false);
+                json_end_object(w);
+        }
+        json_end_object(w);
+        return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "tool/registry.h"
+
+#include <errno.h>
+
+/* In the order in which clients see them, which must never change by itself. */
+static const Tool *const tools[] = {
+        &tool_exec,
+};
+
+int tool_registry_new(sd_event *event, const Settings *settings, ExecEngine *engine, char *const *packages,
+                      ToolRegistry **ret) {
+        ToolRegistry *r;
+
+        assert(event);
+        assert(settings);
+        assert(engine);
+        assert(ret);
+
+        r = calloc(1, sizeof(*r));
+        if (!r)
+                return -ENOMEM;
+        *r = (ToolRegistry) {
+                .event = sd_event_ref(event),
+                .settings = settings,
+                .engine = engine,
+                .packages = packages,
+        };
+        *ret = r;
+        return 0;
+}
+
+ToolRegistry* tool_registry_free(ToolRegistry *r) {
+        if (!r)
+                return NULL;
+        sd_event_unref(r->event);
+        free(r);
+        return NULL;
+}
+
+static const Tool* find_tool(const char *name) {
+        for (size_t i = 0; i < ELEMENTSOF(tools); i++)
+                if (streq(tools[i]->name, name))
+                        return tools[i];
+        return NULL;
+}
+
+static int list(void *userdata, McpVersion version, JsonWriter *w) {
+        const ToolRegistry *registry = userdata;
+        int r;
+
+        json_begin_array(w);
+        for (size_t i = 0; i < ELEMENTSOF(tools); i++) {
+                r = tools[i]->write(registry, version, w);
+                if (r < 0)
+                        return r;
+        }
+        json_end_array(w);
+        return 0;
+}
+
+static bool exists(void *userdata, const char *name) {
+        (void) userdata;
+        return find_tool(name);
+}
+
+static int call(void *userdata, const char *name, const JsonValue *arguments, McpCall *mcp_call) {
+        const Tool *tool = find_tool(name);
+
+        assert(tool); /* the engine asked exists() */
+        return tool->call(userdata, arguments, mcp_call);
+}
+
+static void cancel(void *userdata, void *tool_data) {
+        ToolCall *c = tool_data;
+
+        (void) userdata;
+        c->cancel(c);
+}
+
+const McpToolOps tool_registry_ops = {
+        .list = list,
+        .exists = exists,
+        .call = call,
+        .cancel = cancel,
+};

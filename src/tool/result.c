@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "tool/result.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/utf8.h"
+#include "json/json.h"
+#include "tool/clean.h"
+
+/* Each character shown takes at least two bytes, for it is in both forms: more than this never fits. */
+#define SHOWN_CHARS_MAX (RESULT_BYTES_MAX / 2)
+
+/* The engine's sentences may quote a program's last words. */
+#define SENTENCE_BYTES_MAX 2000
+#define HINTS_MAX 8
+
+/* How much of each stream is shown. */
+typedef struct Shown {
+        size_t n_chars, n_bytes;
+} Shown;
+
+static void write_sentence(JsonWriter *w, const char *s) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int r;
+
+        r = clean_append(s, strlen(s), SENTENCE_BYTES_MAX, &b);
+        if (r < 0 && w->error == 0)
+                w->error = r;
+        json_string_n(w, b.data ? b.data : "", b.n_bytes);
+}
+
+static int write_stream(JsonWriter *w, const char *key, const Capture *c, Shown shown, bool *is_truncated) {
+        _cleanup_buffer_ Buffer text = BUFFER_INIT(0);
+        bool is_cut = false;
+        int r;
+
+        json_key(w, key);
+        if (!c) {
+                json_string(w, "");
+                return 0;
+        }
+        r = capture_text_bounded(c, shown.n_chars, shown.n_bytes, &text, &is_cut);
+        if (r < 0)
+                return r;
+        json_string_n(w, text.data ? text.data : "", text.n_bytes);
+        *is_truncated = *is_truncated || is_cut;
+        return 0;
+}
+
+static void write_signal(JsonWriter *w, int number) {
+        const char *name = sigabbrev_np(number);
+        char text[32];
+
+        if (name)
+                (void) snprintf(text, sizeof(text), "SIG%s", name);
+        else
+                (void) snprintf(text, sizeof(text), "signal %d", number);
+        json_key(w, "signal");
+        json_string(w, text);
+}
+
+static void write_ending(JsonWriter *w, const ExecResult *result) {
+        json_key(w, "status");
+        json_string(w, exec_status_to_string(result->status));
+        if (result->signal > 0)
+                write_signal(w, result->signal);
+        if (result->message) {
+                json_key(w, "message");
+                write_sentence(w, result->message);
+        }
+        if (result->hints && result->hints[0]) {
+                json_key(w, "hints");
+                json_begin_array(w);
+                for (size_t i = 0; i < HINTS_MAX && result->hints[i]; i++)
+                        write_sentence(w, result->hints[i]);
+                json_end_array(w);
+        }
+}
+
+static void write_figures(JsonWriter *w, const ExecResult *result) {
+        json_key(w, "run_id");
+        json_string(w, result->run_id);
+        json_key(w, "stdout_bytes");
+        json_unsigned(w, result->out ? result->out->n_total : 0);
+        json_key(w, "stderr_bytes");
+        json_unsigned(w, result->err ? result->err->n_total : 0);
+        json_key(w, "usage");
+        json_begin_object(w);
+        if (result->cpu_usec != WIRE_UNKNOWN) {
+                json_key(w, "cpu_ms");
+                json_unsigned(w, result->cpu_usec / USEC_PER_MSEC);
+        }
+        if (result->memory_peak_bytes != WIRE_UNKNOWN) {
+                json_key(w, "memory_peak_bytes");
+                json_unsigned(w, result->memory_peak_bytes);
+        }
+        json_end_object(w);
+}
+
+static int write_structured(const ExecResult *result, Shown shown, Buffer *b) {
+        JsonWriter w = JSON_WRITER_INIT(b);
+        bool is_truncated = false;
+        int r;
+
+        json_begin_object(&w);
+        r = write_stream(&w, "stdout", result->out, shown, &is_truncated);
+        if (r < 0)
+                return r;
+        r = write_stream(&w, "stderr", result->err, shown, &is_truncated);
+        if (r < 0)
+                return r;
+        json_key(&w, "exit_code");
+        json_integer(&w, result->exit_code);
+        json_key(&w, "duration_ms");
+        /* A run always takes time: 0 would read as "did not run". */
+        json_unsigned(&w, MAX_OF(result->duration_usec / USEC_PER_MSEC, (uint64_t) 1));
+        json_key(&w, "truncated");
+        json_boolean(&w, is_truncated);
+        json_key(&w, "timed_out");
+        json_boolean(&w, result->status == EXEC_TIMEOUT);
+        write_ending(&w, result);
+        write_figures(&w, result);
+        json_end_object(&w);
+        return json_writer_finish(&w);
+}
+
+static int write_content(const Buffer *structured, Buffer *b) {
+        JsonWriter w = JSON_WRITER_INIT(b);
+
+        json_begin_array(&w);
+        json_begin_object(&w);
+        json_key(&w, "type");
+        json_string(&w, "text");
+        json_key(&w, "text");
+        json_string_n(&w, structured->data, structured->n_bytes);
+        json_end_object(&w);
+        json_end_array(&w);
+        return json_writer_finish(&w);
+}
+
+static size_t scale(size_t n, size_t total_bytes) {
+        /* A little less than the proportion, so that one or two rounds are enough. */
+        return (size_t) ((uint64_t) n * (RESULT_BYTES_MAX - RESULT_BYTES_MAX / 16) / total_bytes);
+}
+
+int result_write(const ExecResult *result, const Settings *settings, Buffer *content, Buffer *structured) {
+        Shown shown;
+        int r;
+
+        assert(result);
+        assert(settings);
+        assert(content && content->n_bytes == 0);
+        assert(structured && structured->n_bytes == 0);
+
+        /* The predecessor's variable is in bytes and bounds both what is captured and what is shown. */
+        if (settings->has_output_limit_override)
+                shown.n_chars = shown.n_bytes =
+                        MIN_OF(settings->max_output_bytes, (uint64_t) SHOWN_CHARS_MAX * 4);
+        else
+                shown = (Shown) { MIN_OF(settings->max_reply_chars, (uint64_t) SHOWN_CHARS_MAX),
+                                 SHOWN_CHARS_MAX * 4 };
+        shown.n_chars = MIN_OF(shown.n_chars, (size_t) SHOWN_CHARS_MAX);
+
+        for (;;) {
+                r = write_structured(result, shown, structured);
+                if (r < 0)
+                        return r;
+                r = write_content(structured, content);
+                if (r < 0)
+                        return r;
+                if (structured->n_bytes + content->n_bytes <= RESULT_BYTES_MAX)
+                        return 0;
+                assert(shown.n_chars > 0); /* the rest is bounded far below */
+                shown.n_chars = scale(shown.n_chars, structured->n_bytes + content->n_bytes);
+                shown.n_bytes = scale(shown.n_bytes, structured->n_bytes + content->n_bytes);
+                buffer_done(structured);
+                buffer_done(content);
+        }
+}
