@@ -21,9 +21,9 @@
 #include "tool/tool.h"
 
 static const char instructions[] =
-        "Runs Python 3 programs. Each call is a new process in a new sandbox: nothing is kept between calls, "
-        "there is no network, and packages cannot be installed. Print what you want to see. The result tells "
-        "how the program ended; \"message\" and \"hints\" say what to change when it failed.";
+        "Runs Python 3 programs. Each call is a new process in a new sandbox: nothing is kept between "
+        "calls, there is no network, and packages cannot be installed. Print what you want to see. The "
+        "result tells how the program ended; \"message\" and \"hints\" say what to change when it failed.";
 
 struct Daemon {
         DaemonParameters parameters;

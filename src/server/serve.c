@@ -38,11 +38,12 @@ static int report(int error, const char *message, const char *otherwise) {
         return COMMAND_FAILED;
 }
 
-/* The system's launcher admits root and the service's user. Anybody else has one of their own. */
+/* The system's launcher admits root and the service's user. Anybody else has one of their own. What systemd
+ * started is the service, also while the launcher's socket is missing: that must be said, not worked around. */
 static const char* choose_launcher(const ServeOptions *options) {
         if (options->launcher_socket_path)
                 return options->launcher_socket_path;
-        if (geteuid() == 0 || access(MCP_EXEC_LAUNCHER_SOCKET_PATH, W_OK) == 0)
+        if (geteuid() == 0 || getenv("LISTEN_FDS") || access(MCP_EXEC_LAUNCHER_SOCKET_PATH, W_OK) == 0)
                 return MCP_EXEC_LAUNCHER_SOCKET_PATH;
         return NULL;
 }
