@@ -298,8 +298,8 @@ int wire_send(int fd, const WireMessage *m, const int *fds, size_t n_fds) {
         do
                 n = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
         while (n < 0 && errno == EINTR);
-        if (n < 0)
-                return -errno;
+        if (n < 0) /* either, depending on whether the peer left something unread */
+                return errno == ECONNRESET ? -EPIPE : -errno;
         return (size_t) n == iov.iov_len ? 0 : -EIO;
 }
 

@@ -179,7 +179,8 @@ int wire_check(WireRole role, const WireMessage *m, size_t n_bytes, size_t n_fds
  * to a service of the host handed to PID 1 in our name. */
 int wire_check_start_fds(const int fds[static _WIRE_FD_MAX]);
 
-/* Sends one message with n_fds fds (0 or _WIRE_FD_MAX). Non-blocking: -EAGAIN when the peer does not read. */
+/* Sends one message with n_fds fds (0 or _WIRE_FD_MAX). Non-blocking: -EAGAIN when the peer does not read, -EPIPE
+ * when it has gone. */
 int wire_send(int fd, const WireMessage *m, const int *fds, size_t n_fds);
 
 /* Receives and checks one packet; fds (cloexec) are the caller's on success; unused entries are -EBADF.

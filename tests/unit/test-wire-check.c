@@ -22,7 +22,7 @@ static WireMessage valid_message(WireType type) {
         const WireLimits limits = { 1000000, 1 << 30, 128, 1000000 };
         WireMessage m = {};
 
-        wire_header_init(&m, type, type == WIRE_HELLO ? 0 : 42);
+        wire_header_init(&m, type, type == WIRE_HELLO ? 0 : UINT64_C(0x0102030405060708));
         if (type == WIRE_START) {
                 m.start.limits = limits;
                 m.start.interpreter = 1;
@@ -212,7 +212,9 @@ static bool is_free_byte(WireType type, size_t at) {
         case WIRE_STARTED:
                 return WITHIN(WireStarted, monotonic_usec, monotonic_usec);
         case WIRE_FINISHED:
-                return WITHIN(WireFinished, start_monotonic_usec, memory_peak_bytes);
+                /* The status is one byte of four. */
+                return at == offsetof(WireFinished, main_status) + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 3 : 0) ||
+                       WITHIN(WireFinished, start_monotonic_usec, memory_peak_bytes);
         case WIRE_STOP:
         case WIRE_REFUSED:
         case _WIRE_TYPE_MAX:

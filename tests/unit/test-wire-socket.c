@@ -282,14 +282,14 @@ TEST(wire_check_start_fds_refuses_missing_descriptors) {
 }
 
 TEST(wire_check_start_fds_refuses_surprising_flags) {
-        static const int flags[] = { O_NONBLOCK, O_APPEND, O_ASYNC };
+        static const int flags[] = { O_NONBLOCK, O_APPEND, O_ASYNC, O_DIRECT };
 
         for (int i = 0; i < _WIRE_FD_MAX; i++)
                 for (size_t k = 0; k < ELEMENTSOF(flags); k++) {
                         _cleanup_ends_ Ends e = ends_new();
 
-                        ASSERT_EQ_INT(fcntl(e.far[i], F_SETFL, flags[k]), 0);
-                        if (fcntl(e.far[i], F_GETFL) & flags[k])
+                        /* Not every kind of descriptor has every flag. */
+                        if (fcntl(e.far[i], F_SETFL, flags[k]) == 0 && (fcntl(e.far[i], F_GETFL) & flags[k]))
                                 ASSERT_EQ_INT(wire_check_start_fds(e.far), -EBADMSG);
                 }
 }
