@@ -141,13 +141,11 @@ static void take_output(RunClient *c, const JsonValue *params) {
                 fail(c, "The program's output does not fit into memory");
 }
 
-static int exit_status_of(const char *status, int64_t exit_code, int64_t signal_number) {
+static int exit_status_of(const char *status, int64_t exit_code) {
         if (streq(status, "ok"))
                 return 0;
-        if (streq(status, "error"))
+        if (streq(status, "error") || streq(status, "signal")) /* 128 plus its number */
                 return (int) (exit_code & 0xff);
-        if (streq(status, "signal"))
-                return RUN_EXIT_SIGNAL + (int) (signal_number & 0x7f);
         if (streq(status, "timeout"))
                 return RUN_EXIT_TIMEOUT;
         if (streq(status, "oom") || streq(status, "output_limit"))
@@ -166,7 +164,7 @@ static const char* first_text(const JsonValue *result) {
 
 static void take_result(RunClient *c, const JsonValue *result) {
         const JsonValue *s = json_member(result, "structuredContent"), *hints = json_member(s, "hints");
-        int64_t exit_code = -1, signal_number = 0;
+        int64_t exit_code = RUN_EXIT_INFRASTRUCTURE;
         const char *status, *text;
         bool is_error = false;
 
@@ -176,7 +174,6 @@ static void take_result(RunClient *c, const JsonValue *result) {
                 return;
         }
         (void) json_get_integer(json_member(s, "exit_code"), &exit_code);
-        (void) json_get_integer(json_member(s, "signal"), &signal_number);
 
         /* A program that ended by itself has said what it had to say; its exit status is enough. */
         if (!streq(status, "ok") && !streq(status, "error") &&
@@ -186,7 +183,7 @@ static void take_result(RunClient *c, const JsonValue *result) {
                 if (json_get_string(json_element(hints, i), &text, NULL))
                         say(c, text);
 
-        c->exit_status = exit_status_of(status, exit_code, signal_number);
+        c->exit_status = exit_status_of(status, exit_code);
 }
 
 static void take_line(RunClient *c, const char *line, size_t n_bytes) {
