@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Buffer: one allocation, laid out as [n_gap consumed bytes][n_bytes content][NUL][room]. data points at the
- * content. Consuming only moves data forward; the content moves back to the start once the gap is as large as the
- * content, so that every byte is moved at most once for each byte consumed. */
+ * content. Consuming only moves data forward; the content moves back to the start once the gap is as large
+ * as the content, so that every byte is moved at most once for each byte consumed. */
 
 #include "base/buffer.h"
 
@@ -40,7 +40,7 @@ static int buffer_make_room(Buffer *b, size_t n_bytes) {
                 return -ENOMEM;
         if (b->max_bytes > 0 && needed > b->max_bytes)
                 return -EMSGSIZE;
-        if (__builtin_add_overflow(needed, 1, &needed))
+        if (__builtin_add_overflow(needed, 1, &needed) || needed > PTRDIFF_MAX)
                 return -ENOMEM;
         if (b->data && needed <= b->n_allocated - b->n_gap)
                 return 0;

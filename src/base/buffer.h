@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Buffer: a growing run of bytes with a hard maximum. Used for everything a peer can make larger, and for building
- * text. data is NULL until the first append; then it is always NUL-terminated one byte past the content, so text can be
- * handed on as a string. data does not own the memory (see n_gap): free with buffer_done(), take with buffer_steal(). */
+/* Buffer: a growing run of bytes with a hard maximum. Used for everything a peer can make larger, and for
+ * building text. data is NULL until the first append; then it is always NUL-terminated one byte past the
+ * content, so text can be handed on as a string. data does not own the memory (see n_gap): free with
+ * buffer_done(), take with buffer_steal(). */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,8 +34,10 @@ int buffer_vprintf(Buffer *b, const char *format, va_list ap) _printf_(2, 0);
 int buffer_reserve(Buffer *b, size_t n_bytes, void **ret);
 void buffer_commit(Buffer *b, size_t n_bytes);
 
-/* Drops n_bytes from the front, in constant time on average: many short lines in one large buffer cost no more. */
+/* Drops n_bytes from the front, in constant time on average: many short lines in one large buffer cost no
+ * more. */
 void buffer_consume(Buffer *b, size_t n_bytes);
 
-/* Gives the content away as a NUL-terminated string (never NULL on success); the buffer is empty afterwards. */
+/* Gives the content away as a NUL-terminated string (never NULL on success); the buffer is empty
+ * afterwards. */
 int buffer_steal(Buffer *b, char **ret, size_t *ret_bytes);

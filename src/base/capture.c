@@ -66,7 +66,8 @@ int capture_push(Capture *c, const void *data, size_t n_bytes) {
         r = grow(&c->head, &c->n_head_allocated, c->n_head + n_to_head, head_max);
         if (r < 0)
                 return r;
-        r = grow(&c->ring, &c->n_ring_allocated, c->n_ring + MIN_OF(n_to_ring, ring_max - c->n_ring), ring_max);
+        r = grow(&c->ring, &c->n_ring_allocated, c->n_ring + MIN_OF(n_to_ring, ring_max - c->n_ring),
+                 ring_max);
         if (r < 0)
                 return r;
 
@@ -147,7 +148,8 @@ typedef struct Cost {
         size_t n_chars, n_bytes;
 } Cost;
 
-/* One shown code point: a valid sequence, or a maximal run of bad bytes. Returns how many raw bytes it covers. */
+/* One shown code point: a valid sequence, or a maximal run of bad bytes. Returns how many raw bytes it
+ * covers. */
 static size_t next_char(const char *s, size_t n, size_t *ret_shown_bytes) {
         size_t k = (unsigned char) s[0] < 0x80 ? 1 : utf8_sequence(s, n);
 
@@ -194,7 +196,8 @@ static size_t skip_to_fit(const char *s, size_t n, Cost total, Cost limit) {
         return i;
 }
 
-/* A sequence that the gap cut in two is left out rather than shown as broken: its start at the end of the head … */
+/* A sequence that the gap cut in two is left out rather than shown as broken: its start at the end of the
+ * head … */
 static size_t without_partial_end(const char *s, size_t n) {
         for (size_t k = 1; k <= 3 && k <= n; k++) {
                 unsigned char c = (unsigned char) s[n - k];
@@ -275,7 +278,8 @@ static int show_cut(const Source *source, uint64_t n_total, Cost limit, Buffer *
         return n_tail > 0 ? utf8_repair(source->tail + n_skipped, n_tail, b) : 0;
 }
 
-int capture_text_bounded(const Capture *c, size_t max_chars, size_t max_bytes, Buffer *b, bool *ret_truncated) {
+int capture_text_bounded(const Capture *c, size_t max_chars, size_t max_bytes, Buffer *b,
+                         bool *ret_truncated) {
         const Cost limit = { max_chars, max_bytes };
         _cleanup_free_ char *text = NULL;
         bool is_whole;

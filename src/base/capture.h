@@ -3,8 +3,8 @@
 
 /* Capture: the first and the last bytes of a stream of any length, within a fixed budget.
  *
- * The head takes the first half of the budget, a ring takes the newest bytes of the rest; while everything fits,
- * everything is kept. Memory grows only as far as bytes come. */
+ * The head takes the first half of the budget, a ring takes the newest bytes of the rest; while everything
+ * fits, everything is kept. Memory grows only as far as bytes come. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,11 +39,12 @@ static inline uint64_t capture_omitted(const Capture *c) {
 /* The newest line that is not blank (without its newline), at most max_bytes of it, appended raw to b. */
 int capture_last_line(const Capture *c, size_t max_bytes, Buffer *b);
 
-/* Appends valid UTF-8 text showing at most max_chars code points: all of it, or a head, a line
- * "\n[… N bytes left out …]\n", and a tail, cut at code point borders. Invalid sequences: every maximal run of bad bytes
+/* Appends valid UTF-8 text showing at most max_chars code points: all of it, or a head, a line "\n[… N bytes
+ * left out …]\n", and a tail, cut at code point borders. Invalid sequences: every maximal run of bad bytes
  * becomes one U+FFFD. *ret_truncated: whether anything is missing. Returns 0 or -ENOMEM. */
 int capture_text(const Capture *c, size_t max_chars, Buffer *b, bool *ret_truncated);
 
-/* The same with a limit on the bytes of the text as well. The line that tells what is left out counts towards both
- * limits; where they have no room for it only a head is shown. */
-int capture_text_bounded(const Capture *c, size_t max_chars, size_t max_bytes, Buffer *b, bool *ret_truncated);
+/* The same with a limit on the bytes of the text as well. The line that tells what is left out counts
+ * towards both limits; where they have no room for it only a head is shown. */
+int capture_text_bounded(const Capture *c, size_t max_chars, size_t max_bytes, Buffer *b,
+                         bool *ret_truncated);

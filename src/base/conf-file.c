@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Configuration files. Reading fails closed: a file that exists but cannot be read, or a line that is not understood,
- * stops the start, for a protection may be written there. */
+/* Configuration files. Reading fails closed: a file that exists but cannot be read, or a line that is not
+ * understood, stops the start, for a protection may be written there. */
 
 #include "base/conf-file.h"
 
@@ -90,7 +90,8 @@ static int parse_line(Parser *p, char *s, size_t line) {
         if (!*key)
                 return fail(p->reterr_message, p->file, line, "there is no key before '='");
         if (!p->section)
-                return fail(p->reterr_message, p->file, line, "an assignment must follow a [Section] header");
+                return fail(p->reterr_message, p->file, line,
+                            "an assignment must follow a [Section] header");
 
         r = p->assign(p->section, key, value, p->userdata, &reason);
         if (r == -EINVAL)
@@ -98,7 +99,8 @@ static int parse_line(Parser *p, char *s, size_t line) {
         return r;
 }
 
-int conf_parse(const char *file, const char *text, ConfAssign assign, void *userdata, char **reterr_message) {
+int conf_parse(const char *file, const char *text, ConfAssign assign, void *userdata,
+               char **reterr_message) {
         _cleanup_(parser_done) Parser p = {
                 .file = file, .assign = assign, .userdata = userdata, .reterr_message = reterr_message,
         };
@@ -117,7 +119,8 @@ int conf_parse(const char *file, const char *text, ConfAssign assign, void *user
                 bool is_continued;
 
                 line++;
-                /* A comment between the parts of a continued line does not end it; its own backslash means nothing. */
+                /* A comment between the parts of a continued line does not end it; its own backslash means
+                 * nothing. */
                 if (text[n_indent] == '#' || text[n_indent] == ';') {
                         text += n_raw + (text[n_raw] == '\n');
                         continue;
@@ -175,7 +178,8 @@ static int read_one(const char *path, ConfAssign assign, void *userdata, char **
         return r < 0 ? r : 1;
 }
 
-/* Adds the names of DIR's *.conf files that are not in names yet; paths gets the path of each at the same index. */
+/* Adds the names of DIR's *.conf files that are not in names yet; paths gets the path of each at the same
+ * index. */
 static int collect_drop_ins(const char *dir, char ***names, char ***paths, char **reterr_message) {
         static const char suffix[] = ".conf";
         int r = 0;
@@ -199,7 +203,8 @@ static int collect_drop_ins(const char *dir, char ***names, char ***paths, char 
                 }
                 n = strlen(entry->d_name);
                 if (entry->d_name[0] == '.' || n <= strlen(suffix) ||
-                    !streq(entry->d_name + n - strlen(suffix), suffix) || strv_contains(*names, entry->d_name))
+                    !streq(entry->d_name + n - strlen(suffix), suffix) ||
+                    strv_contains(*names, entry->d_name))
                         continue;
                 r = strv_extend(names, entry->d_name);
                 if (r >= 0)
@@ -216,7 +221,8 @@ static int compare_by_file_name(const void *a, const void *b) {
         return strcmp(strrchr(*x, '/'), strrchr(*y, '/'));
 }
 
-int conf_read(const char *const dirs[], const char *name, ConfAssign assign, void *userdata, char **reterr_message) {
+int conf_read(const char *const dirs[], const char *name, ConfAssign assign, void *userdata,
+              char **reterr_message) {
         _cleanup_strv_ char **names = NULL, **paths = NULL;
         int r;
 

@@ -21,8 +21,8 @@
 int safe_close(int fd) {
         int saved_errno = errno;
 
-        /* Never repeated after EINTR: Linux has released the descriptor by then, and the number may already be
-         * somebody else's. */
+        /* Never repeated after EINTR: Linux has released the descriptor by then, and the number may already
+         * be somebody else's. */
         if (fd >= 0)
                 (void) close(fd);
         errno = saved_errno;

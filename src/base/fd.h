@@ -24,8 +24,8 @@ int fd_set_nonblock(int fd, bool is_nonblock);
 /* Writes everything to a blocking descriptor. Returns 0 or -errno. */
 int fd_write_all(int fd, const void *data, size_t n_bytes);
 
-/* Reads a regular file of at most max_bytes, as a NUL-terminated string. Embedded NUL: -EBADMSG. Larger: -EFBIG.
- * The caller frees *ret. ret_bytes may be NULL. dir_fd as in openat(2). */
+/* Reads a regular file of at most max_bytes, as a NUL-terminated string. Embedded NUL: -EBADMSG. Larger:
+ * -EFBIG. The caller frees *ret. ret_bytes may be NULL. dir_fd as in openat(2). */
 int file_read(int dir_fd, const char *path, size_t max_bytes, char **ret, size_t *ret_bytes);
 
 /* As file_read(), for an open descriptor (from its current position). */

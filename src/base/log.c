@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Log: where a line goes and what it may contain. Messages may quote names from clients and files, so every control
- * character and every byte that is no valid UTF-8 is replaced: nobody but us begins a new line in the log. */
+/* Log: where a line goes and what it may contain. Messages may quote names from clients and files, so every
+ * control character and every byte that is no valid UTF-8 is replaced: nobody but us begins a new line in
+ * the log. */
 
 #include "base/log.h"
 
@@ -28,8 +29,8 @@ static struct {
         bool is_journal;
 } log_state = { .name = "mcp-exec", .max_level = LOG_INFO };
 
-/* JOURNAL_STREAM is "DEVICE:INODE" of the socket that systemd made our stderr. It is inherited by programs whose
- * stderr was redirected since, hence the comparison. */
+/* JOURNAL_STREAM is "DEVICE:INODE" of the socket that systemd made our stderr. It is inherited by programs
+ * whose stderr was redirected since, hence the comparison. */
 static bool stderr_is_journal(void) {
         const char *value = getenv("JOURNAL_STREAM");
         char device_text[32];
@@ -89,8 +90,8 @@ static void make_printable(char *line, size_t n_bytes) {
         }
 }
 
-/* Drops the line rather than wait for a reader that may never come: stderr is a client's pipe on stdio, and some
- * clients do not read it. */
+/* Drops the line rather than wait for a reader that may never come: stderr is a client's pipe on stdio, and
+ * some clients do not read it. */
 static void write_stderr(const char *text, size_t n_bytes) {
         struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
         char line[LINE_BYTES_MAX + 128];
@@ -119,7 +120,8 @@ static void log_line(int level, const char *text, size_t n_bytes) {
 
         if (log_state.is_journal) {
                 n_message = snprintf(message, sizeof(message), "MESSAGE=%.*s", (int) n_bytes, text);
-                n_identifier = snprintf(identifier, sizeof(identifier), "SYSLOG_IDENTIFIER=%s", log_state.name);
+                n_identifier =
+                        snprintf(identifier, sizeof(identifier), "SYSLOG_IDENTIFIER=%s", log_state.name);
                 priority[sizeof(priority) - 2] = (char) ('0' + (level & LOG_PRIMASK));
                 if (n_message > 0 && n_identifier > 0 && (size_t) n_identifier < sizeof(identifier)) {
                         const struct iovec iov[] = {
@@ -155,7 +157,8 @@ int log_full(int level, int error, const char *format, ...) {
         n_bytes = n < 0 ? 0 : MIN_OF((size_t) n, sizeof(line) - 1);
         if (error != 0) {
                 description = strerrordesc_np(error);
-                n = snprintf(line + n_bytes, sizeof(line) - n_bytes, ": %s", description ? description : "Unknown error");
+                n = snprintf(line + n_bytes, sizeof(line) - n_bytes, ": %s",
+                             description ? description : "Unknown error");
                 if (n > 0)
                         n_bytes = MIN_OF(n_bytes + (size_t) n, sizeof(line) - 1);
         }

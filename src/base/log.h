@@ -14,13 +14,14 @@
 
 #include "base/macro.h"
 
-/* Call once at start. name: program name for the prefix. max_level: LOG_DEBUG … LOG_ERR (default LOG_INFO). */
+/* Call once at start. name: program name for the prefix. max_level: LOG_DEBUG … LOG_ERR (default
+ * LOG_INFO). */
 void log_open(const char *name, int max_level);
 
 int log_level_from_string(const char *s);
 
-/* Logs and returns -abs(error) so that `return log_error_errno(r, …)` logs exactly once. error 0: none. A non-zero
- * error's strerror() text is appended after ": ". */
+/* Logs and returns -abs(error) so that `return log_error_errno(r, …)` logs exactly once. error 0: none. A
+ * non-zero error's strerror() text is appended after ": ". */
 int log_full(int level, int error, const char *format, ...) _printf_(3, 4);
 
 #define log_debug(...) ((void) log_full(LOG_DEBUG, 0, __VA_ARGS__))
@@ -34,6 +35,6 @@ int log_full(int level, int error, const char *format, ...) _printf_(3, 4);
 #define log_error_errno(error, ...) log_full(LOG_ERR, error, __VA_ARGS__)
 #define log_oom() log_full(LOG_ERR, ENOMEM, "Out of memory")
 
-/* A structured record: n fields "KEY=value", the first of which should be "MESSAGE=…". Without a journal only the
- * MESSAGE is shown, on stderr. Values must be printable metadata; they are not checked here. */
+/* A structured record: n fields "KEY=value", the first of which should be "MESSAGE=…". Without a journal
+ * only the MESSAGE is shown, on stderr. Values must be printable metadata; they are not checked here. */
 int log_struct(int level, const char *const fields[], size_t n_fields);

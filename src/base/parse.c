@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Strict parsers: written out by hand, since the C library's skip white space, take signs and stop at garbage. */
+/* Strict parsers: written out by hand, since the C library's skip white space, take signs and stop at
+ * garbage. */
 
 #include "base/parse.h"
 
@@ -154,7 +155,8 @@ int parse_usec(const char *s, uint64_t *ret) {
                                 return r;
                         s += n;
                 }
-                if (__builtin_mul_overflow(value, factor, &value) || __builtin_add_overflow(sum, value, &sum))
+                if (__builtin_mul_overflow(value, factor, &value) ||
+                    __builtin_add_overflow(sum, value, &sum))
                         is_too_large = true;
                 if (!*s)
                         break;

@@ -20,7 +20,8 @@ int parse_bool(const char *s, bool *ret);
 /* A number of bytes with an optional suffix K, M, G, T (powers of 1024), as systemd's size settings. */
 int parse_bytes(const char *s, uint64_t *ret);
 
-/* A time span: "30" and "30s" are seconds, also ms, min, h, d and sums such as "1min 30s". Microseconds in *ret. */
+/* A time span: "30" and "30s" are seconds, also ms, min, h, d and sums such as "1min 30s". Microseconds in
+ * *ret. */
 int parse_usec(const char *s, uint64_t *ret);
 
 /* "150%" -> 150. */

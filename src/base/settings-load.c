@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Settings: files, then variables, then what must hold between keys. The variables are the predecessor's eight, with
- * its names, units and meaning; an empty one counts as not set. */
+/* Settings: files, then variables, then what must hold between keys. The variables are the predecessor's
+ * eight, with its names, units and meaning; an empty one counts as not set. */
 
 #include "base/settings.h"
 
@@ -45,7 +45,8 @@ static int fail(char **reterr_message, const char *subject, const char *what) {
         return r < 0 ? r : -EBADMSG;
 }
 
-static int assign(const char *section, const char *key, const char *value, void *userdata, char **reterr_reason) {
+static int assign(const char *section, const char *key, const char *value, void *userdata,
+                  char **reterr_reason) {
         return settings_set(userdata, section, key, value, reterr_reason);
 }
 
@@ -89,7 +90,8 @@ static int set_token(Settings *s, const char *value, const char *subject, char *
                 return fail(reterr_message, subject, "the token is longer than 4096 bytes");
         for (size_t i = 0; i < n; i++) /* a header could never carry another, so nobody could ever log in */
                 if (value[i] <= 0x20 || value[i] >= 0x7f)
-                        return fail(reterr_message, subject, "the token has characters other than visible ASCII");
+                        return fail(reterr_message, subject,
+                                    "the token has characters other than visible ASCII");
         token = strndup(value, n);
         if (!token)
                 return -ENOMEM;
@@ -153,7 +155,8 @@ static int load_variables(Settings *s, char **reterr_message) {
                         return r;
                 r = settings_set(s, variables[i].section, variables[i].key, text, &reason);
                 if (r == -EINVAL)
-                        return fail(reterr_message, variables[i].name, reason ? reason : "not a valid value");
+                        return fail(reterr_message, variables[i].name,
+                                    reason ? reason : "not a valid value");
                 if (r < 0)
                         return r;
         }
@@ -233,7 +236,8 @@ int settings_verify(const Settings *s, char **reterr_message) {
                 return fail(reterr_message, "DefaultTimeoutSec=", "must not be more than MaxTimeoutSec=");
         /* RuntimeMaxSec of a warm unit covers both its waiting and its run. */
         if (s->pool_idle_usec + s->max_timeout_usec > SEAM_RUNTIME_USEC_MAX - START_SPARE_USEC)
-                return fail(reterr_message, "MaxTimeoutSec=", "together with PoolIdleSec= more than one day");
+                return fail(reterr_message,
+                            "MaxTimeoutSec=", "together with PoolIdleSec= more than one day");
         if (settings_parallel(s) + s->pool_size > SEAM_JOBS_MAX)
                 return fail(reterr_message, "MaxParallel=", "together with PoolSize= more than 256 units");
         return 0;
@@ -247,8 +251,8 @@ unsigned settings_parallel(const Settings *s) {
 
         if (s->max_parallel > 0)
                 return s->max_parallel;
-        /* What this process may use, which is less than the machine has in a container or under AllowedCPUs=. The call
-         * fails on more than 1024 CPUs, where any number is above our own limit. */
+        /* What this process may use, which is less than the machine has in a container or under
+         * AllowedCPUs=. The call fails on more than 1024 CPUs, where any number is above our own limit. */
         n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
         return n < 1 ? 1 : n > CPUS_MAX ? CPUS_MAX : (unsigned) n;
 }

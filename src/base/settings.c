@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Settings: the table of keys and what may be assigned to each. Defaults go through the same code as a file's values,
- * so a default outside of its own bounds cannot exist. settings-load.c reads files and variables. */
+/* Settings: the table of keys and what may be assigned to each. Defaults go through the same code as a
+ * file's values, so a default outside of its own bounds cannot exist. settings-load.c reads files and
+ * variables. */
 
 #include "base/settings.h"
 
@@ -21,7 +22,7 @@
 #define SEC USEC_PER_SEC
 #define GIB (MIB * 1024)
 #define LIST_ENTRIES_MAX 64
-#define WORD_BYTES_MAX 255 /* a host name (RFC 1035), a user's name (login.defs), the interpreter in a HELLO */
+#define WORD_BYTES_MAX 255 /* host names (RFC 1035), user names (login.defs), the interpreter in a HELLO */
 
 typedef enum Kind {
         KIND_COUNT,       /* unsigned */
@@ -63,9 +64,11 @@ static const Key keys[] = {
         K("Exec", "QueueMaxPerUser", KIND_COUNT, queue_max_per_user, 0, 65536, "16"),
         /* An idle interpreter each. */
         K("Exec", "PoolSize", KIND_COUNT, pool_size, 0, 16, "1"),
-        /* Shorter than it takes to start one, a pool only burns CPU; longer, RuntimeMaxSec stops being a backstop. */
+        /* Shorter than it takes to start one, a pool only burns CPU; longer, RuntimeMaxSec stops being a
+         * backstop. */
         K("Exec", "PoolIdleSec", KIND_TIME, pool_idle_usec, 10 * SEC, 3600 * SEC, "10min"),
-        /* The tool's argument is whole seconds from 1; a pool's idle life comes on top, in all below the seam's day. */
+        /* The tool's argument is whole seconds from 1; a pool's idle life comes on top, in all below the
+         * seam's day. */
         K("Exec", "DefaultTimeoutSec", KIND_TIME, default_timeout_usec, SEC, 20 * 3600 * SEC, "30s"),
         K("Exec", "MaxTimeoutSec", KIND_TIME, max_timeout_usec, SEC, 20 * 3600 * SEC, "300s"),
         /* A request is held in memory as a whole, several times while it is parsed. */
@@ -73,11 +76,13 @@ static const Key keys[] = {
         K("Exec", "MaxStdinBytes", KIND_BYTES, max_stdin_bytes, 0, 64 * MIB, "1M"),
         /* Two streams a run, held until the reply is made; the predecessor took any positive number. */
         K("Exec", "MaxOutputBytes", KIND_BYTES, max_output_bytes, 1, 256 * MIB, "1M"),
-        /* Two streams, each in content and in structuredContent, must stay below the 1 MB that clients refuse. */
+        /* Two streams, each in content and in structuredContent, must stay below the 1 MB that clients
+         * refuse. */
         K("Exec", "MaxReplyChars", KIND_COUNT64, max_reply_chars, 100, 240000, "40000"),
 
         K("Sandbox", "Python", KIND_PROGRAM, python, 0, 0, "python3"),
-        K("Sandbox", "MemoryMax", KIND_BYTES, memory_max_bytes, SEAM_MEMORY_BYTES_MIN, 16 * 1024 * GIB, "512M"),
+        K("Sandbox", "MemoryMax", KIND_BYTES, memory_max_bytes, SEAM_MEMORY_BYTES_MIN, 16 * 1024 * GIB,
+          "512M"),
         /* The runner and one thread pool need a few; the kernel's pid_max is 2^22. */
         K("Sandbox", "TasksMax", KIND_COUNT64, tasks_max, SEAM_TASKS_MIN, 1 << 22, "128"),
         /* Below 5 % an interpreter takes longer to start than its READY is waited for. */
@@ -136,13 +141,16 @@ static void format_number(Kind kind, uint64_t value, char *ret, size_t ret_bytes
         static const struct {
                 const char *suffix;
                 uint64_t usec;
-        } units[] = { { "h", 3600 * SEC }, { "min", 60 * SEC }, { "s", SEC }, { "ms", USEC_PER_MSEC }, { "us", 1 } };
+        } units[] = {
+                { "h", 3600 * SEC }, { "min", 60 * SEC }, { "s", SEC }, { "ms", USEC_PER_MSEC }, { "us", 1 }
+        };
         size_t i;
 
         if (kind == KIND_BYTES) {
                 for (i = 0; value >= KIB && value % KIB == 0 && i < 4; i++)
                         value /= KIB;
-                (void) snprintf(ret, ret_bytes, "%" PRIu64 "%.*s", value, i > 0, i > 0 ? suffixes + i - 1 : "");
+                (void) snprintf(ret, ret_bytes, "%" PRIu64 "%.*s", value, i > 0,
+                                i > 0 ? suffixes + i - 1 : "");
         } else if (is_time(kind) && value > 0) {
                 for (i = 0; value % units[i].usec != 0; i++)
                         ;
@@ -180,21 +188,28 @@ static bool is_below(const char *path, const char *directory) {
 }
 
 static int check_word(Kind kind, const char *word, char **reterr_reason) {
-        /* Host's sockets, devices, kernel interfaces, others' scratch: what the sandbox is there to keep out. */
-        static const char *const closed[] = { "/proc", "/sys", "/dev", "/run", "/var/run", "/tmp", "/var/tmp" };
+        /* Host's sockets, devices, kernel interfaces, others' scratch: what the sandbox is there to keep
+         * out. */
+        static const char *const closed[] = {
+                "/proc", "/sys", "/dev", "/run", "/var/run", "/tmp", "/var/tmp"
+        };
 
         if (kind == KIND_NAMES) { /* a directory service's names may hold more than ASCII */
                 if (strlen(word) > WORD_BYTES_MAX || word[0] == '-' || strpbrk(word, ":,/"))
                         return refuse(reterr_reason, "\"%s\" is not a name", word);
         } else if (kind == KIND_HOSTS) {
                 if (!is_made_of(word, ALPHANUMERIC "-._:[]"))
-                        return refuse(reterr_reason, "\"%s\" is not a host name (without http:// and path)", word);
+                        return refuse(reterr_reason, "\"%s\" is not a host name (without http:// and path)",
+                                      word);
         } else if (kind == KIND_PROGRAM) {
-                if (!is_plain_path(word) && !(is_made_of(word, ALPHANUMERIC "-._+") && !strchr("-.", word[0])))
-                        return refuse(reterr_reason, "\"%s\" is neither a program's name nor its absolute path", word);
+                if (!is_plain_path(word) &&
+                    !(is_made_of(word, ALPHANUMERIC "-._+") && !strchr("-.", word[0])))
+                        return refuse(reterr_reason,
+                                      "\"%s\" is neither a program's name nor its absolute path", word);
         } else {
                 if (!is_plain_path(word))
-                        return refuse(reterr_reason, "\"%s\" is not an absolute path without . and ..", word);
+                        return refuse(reterr_reason, "\"%s\" is not an absolute path without . and ..",
+                                      word);
                 for (size_t i = 0; i < ELEMENTSOF(closed); i++)
                         if (is_below(word, closed[i]))
                                 return refuse(reterr_reason, "%s may not be shown to runs", closed[i]);
@@ -281,7 +296,8 @@ static int set_number(const Key *k, Settings *s, const char *value, char **reter
         if (r == -EINVAL)
                 return refuse(reterr_reason, "\"%s\" is not %s", value, shapes[k->kind]);
 
-        if (r < 0 || ((number < k->min || number > k->max) && !(k->kind == KIND_TIME_OR_ZERO && number == 0))) {
+        if (r < 0 ||
+            ((number < k->min || number > k->max) && !(k->kind == KIND_TIME_OR_ZERO && number == 0))) {
                 format_number(k->kind, k->min, min, sizeof(min));
                 format_number(k->kind, k->max, max, sizeof(max));
                 return refuse(reterr_reason, "%s is out of range, %s to %s", value, min, max);
@@ -331,7 +347,8 @@ static int refuse_unknown(const char *section, const char *name, char **reterr_r
         return refuse(reterr_reason, "unknown key %s= in section [%s]", name, section);
 }
 
-int settings_set(Settings *s, const char *section, const char *key, const char *value, char **reterr_reason) {
+int settings_set(Settings *s, const char *section, const char *key, const char *value,
+                 char **reterr_reason) {
         _cleanup_free_ char *reason = NULL;
         const Key *k;
         uint64_t bit;

@@ -3,9 +3,10 @@
 
 /* Settings: every configuration key of mcp-exec.conf, read by the daemon and by the launcher alike.
  *
- * One table (settings.c) holds name, section, unit, default and bounds of each key; man/mcp-exec.conf.5 documents the
- * same names and a lint test compares the two. Order: built-in default, /usr/lib, /etc (and, for a user's own
- * processes, ~/.config/mcp-exec), drop-ins, MCP_EXEC_* variables, command line. Const after loading. */
+ * One table (settings.c) holds name, section, unit, default and bounds of each key; man/mcp-exec.conf.5
+ * documents the same names and a lint test compares the two. Order: built-in default, /usr/lib, /etc (and,
+ * for a user's own processes, ~/.config/mcp-exec), drop-ins, MCP_EXEC_* variables, command line. Const after
+ * loading. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,11 +60,13 @@ typedef struct Settings {
 
         /* Not in files: variables and command line only */
         Transport transport;          /* MCP_EXEC_TRANSPORT */
-        char *listen_address;         /* MCP_EXEC_ADDR, --listen=: HOST:PORT, [V6]:PORT or :PORT; NULL unless set */
+        char *listen_address; /* MCP_EXEC_ADDR, --listen=: HOST:PORT, [V6]:PORT or :PORT; NULL unless set */
         char *auth_token;             /* MCP_EXEC_AUTH_TOKEN, credential "auth-token"; wiped on free */
-        bool has_output_limit_override; /* MCP_EXEC_MAX_OUTPUT_BYTES was set: it also bounds the reply, in bytes */
+        bool has_output_limit_override; /* MCP_EXEC_MAX_OUTPUT_BYTES was set: it also bounds the reply, in
+                                           bytes */
 
-        uint64_t assigned; /* private: a bit for each key of the table that was assigned, no longer a default */
+        uint64_t assigned; /* private: a bit for each key of the table that was assigned, no longer a default
+                            */
 } Settings;
 
 /* Defaults, then files, then variables. is_user: also ~/.config (XDG_CONFIG_HOME when absolute).
@@ -73,21 +76,21 @@ int settings_load(bool is_user, Settings **ret, char **reterr_message);
 /* The same with other directories than the built-in ones (NULL-terminated, the first has precedence). */
 int settings_load_from(const char *const dirs[], Settings **ret, char **reterr_message);
 
-/* Checks what holds between keys (default ≤ maximum …). -EBADMSG with message. settings_load() calls it; call again
- * after command-line changes. */
+/* Checks what holds between keys (default ≤ maximum …). -EBADMSG with message. settings_load() calls it;
+ * call again after command-line changes. */
 int settings_verify(const Settings *s, char **reterr_message);
 
-/* One assignment as a file would make it; for command line and tests. A list's first assignment replaces the built-in
- * default, further ones append, an empty one clears; RequireControllers= always replaces. Any other key's empty
- * assignment restores the default. -EINVAL with reason, or -ENOMEM. */
+/* One assignment as a file would make it; for command line and tests. A list's first assignment replaces the
+ * built-in default, further ones append, an empty one clears; RequireControllers= always replaces. Any other
+ * key's empty assignment restores the default. -EINVAL with reason, or -ENOMEM. */
 int settings_set(Settings *s, const char *section, const char *key, const char *value, char **reterr_reason);
 
 int settings_new_default(Settings **ret);
 Settings* settings_free(Settings *s);
 DEFINE_CLEANUP(Settings*, settings_free);
 
-/* Calls visit for each key of the files in the table's order; value is newly formatted text (for `mcp-exec check`
- * and the lint test). */
+/* Calls visit for each key of the files in the table's order; value is newly formatted text (for `mcp-exec
+ * check` and the lint test). */
 int settings_foreach(const Settings *s, int (*visit)(const char *section, const char *key, const char *value,
                                                      void *userdata), void *userdata);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* UTF-8 by RFC 3629, table 3-7 of the Unicode standard: the second byte's range depends on the first, which is where
- * overlong forms, surrogates and code points beyond U+10FFFF are refused. */
+/* UTF-8 by RFC 3629, table 3-7 of the Unicode standard: the second byte's range depends on the first, which
+ * is where overlong forms, surrogates and code points beyond U+10FFFF are refused. */
 
 #include "base/utf8.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The seam's codec. What a valid message is stands in one table below: every byte of every message belongs to exactly
- * one field of it, so nothing can be smuggled in padding or behind a text's end, and nothing uninitialised of ours
- * gets out unnoticed. */
+/* The seam's codec. What a valid message is stands in one table below: every byte of every message belongs
+ * to exactly one field of it, so nothing can be smuggled in padding or behind a text's end, and nothing
+ * uninitialised of ours gets out unnoticed. */
 
 #include "wire/wire.h"
 
@@ -107,7 +107,8 @@ static const struct {
         [WIRE_ASSIGN] = { sizeof(WireAssign), WIRE_ROLE_LAUNCHER, 0, true, assign_fields,
                           ELEMENTSOF(assign_fields) },
         [WIRE_STOP] = { sizeof(WireStop), WIRE_ROLE_LAUNCHER, 0, true, NULL, 0 },
-        [WIRE_HELLO] = { sizeof(WireHello), WIRE_ROLE_DAEMON, 0, false, hello_fields, ELEMENTSOF(hello_fields) },
+        [WIRE_HELLO] = { sizeof(WireHello), WIRE_ROLE_DAEMON, 0, false, hello_fields,
+                         ELEMENTSOF(hello_fields) },
         [WIRE_STARTED] = { sizeof(WireStarted), WIRE_ROLE_DAEMON, 0, true, started_fields,
                            ELEMENTSOF(started_fields) },
         [WIRE_FINISHED] = { sizeof(WireFinished), WIRE_ROLE_DAEMON, 0, true, finished_fields,
@@ -155,7 +156,8 @@ static bool is_hex_bytes(const char *p, size_t n_bytes) {
         return true;
 }
 
-/* Bytes of one printable character at p, 0 if there is none: no control characters, neither of ASCII nor of C1. */
+/* Bytes of one printable character at p, 0 if there is none: no control characters, neither of ASCII nor of
+ * C1. */
 static size_t printable_char(const char *p, size_t n_bytes) {
         size_t n = utf8_sequence(p, n_bytes);
         unsigned char c = (unsigned char) p[0];
@@ -223,7 +225,8 @@ int wire_check(WireRole role, const WireMessage *m, size_t n_bytes, size_t n_fds
                 return -EBADMSG;
         if (wire_message_size(h->type) == 0 || wire_message_size(h->type) != n_bytes)
                 return -EBADMSG;
-        /* The attack: a compromised daemon sends what only a launcher may say, and takes a path nobody tested. */
+        /* The attack: a compromised daemon sends what only a launcher may say, and takes a path nobody
+         * tested. */
         if (messages[h->type].receiver != role)
                 return -EBADMSG;
         if (messages[h->type].n_fds != n_fds || messages[h->type].has_job_id != (h->job_id != 0))
@@ -234,8 +237,8 @@ int wire_check(WireRole role, const WireMessage *m, size_t n_bytes, size_t n_fds
         return 0;
 }
 
-/* One end of a socketpair(2): connected, and nameless on both sides. A name would mean a connection to some service
- * of the host, which hostile code would then find on its fd 0. */
+/* One end of a socketpair(2): connected, and nameless on both sides. A name would mean a connection to some
+ * service of the host, which hostile code would then find on its fd 0. */
 static bool is_socketpair_end(int fd) {
         int is_listening;
         socklen_t n = sizeof(is_listening);
@@ -252,7 +255,8 @@ static bool is_socketpair_end(int fd) {
         return getpeername(fd, (struct sockaddr*) &address, &n) == 0 && n <= sizeof(sa_family_t);
 }
 
-/* O_NONBLOCK would make a program's print() fail, O_DIRECT cuts a pipe into packets, O_ASYNC sends signals. */
+/* O_NONBLOCK would make a program's print() fail, O_DIRECT cuts a pipe into packets, O_ASYNC sends
+ * signals. */
 static bool has_plain_flags(int fd) {
         int flags = fcntl(fd, F_GETFL);
 
@@ -303,8 +307,8 @@ int wire_send(int fd, const WireMessage *m, const int *fds, size_t n_fds) {
         return (size_t) n == iov.iov_len ? 0 : -EIO;
 }
 
-/* Collects every descriptor that came, so that whatever happens each one is closed or handed on. Returns false when
- * there was any other control message. */
+/* Collects every descriptor that came, so that whatever happens each one is closed or handed on. Returns
+ * false when there was any other control message. */
 static bool take_fds(struct msghdr *msg, int fds[static RECEIVED_FDS_MAX], size_t *ret_n_fds) {
         bool is_clean = true;
         size_t n = 0;

@@ -3,9 +3,10 @@
 
 /* The seam: messages between the daemon (mcp-exec) and the launcher (mcp-exec-launcher).
  *
- * AF_UNIX SOCK_SEQPACKET, one packet one message, every message a fixed struct in native byte order (both ends
- * are one host). A message can name no path, user, unit name or unit property. Any packet that fails any check
- * closes the connection. After connect the launcher speaks first: HELLO, once its self-test has a verdict. */
+ * AF_UNIX SOCK_SEQPACKET, one packet one message, every message a fixed struct in native byte order (both
+ * ends are one host). A message can name no path, user, unit name or unit property. Any packet that fails
+ * any check closes the connection. After connect the launcher speaks first: HELLO, once its self-test has a
+ * verdict. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,13 +16,13 @@
 #define WIRE_MAGIC UINT32_C(0x4578434d) /* "MCxE" */
 
 typedef enum WireType {
-        WIRE_START = 1,   /* daemon: start a unit; 3 fds: control socket, stdout pipe, stderr pipe (far ends) */
-        WIRE_ASSIGN,      /* daemon: a warm unit gets its run: set its limits now */
-        WIRE_STOP,        /* daemon: kill the unit's whole cgroup with SIGKILL */
-        WIRE_HELLO,       /* launcher: what is on the other side of it */
-        WIRE_STARTED,     /* launcher: execve of the runner happened */
-        WIRE_FINISHED,    /* launcher: the unit is dead and no job is pending; last message of this job */
-        WIRE_REFUSED,     /* launcher: no unit was started; last message of this job */
+        WIRE_START = 1, /* daemon: start a unit; 3 fds: control socket, stdout pipe, stderr pipe (far ends) */
+        WIRE_ASSIGN,    /* daemon: a warm unit gets its run: set its limits now */
+        WIRE_STOP,      /* daemon: kill the unit's whole cgroup with SIGKILL */
+        WIRE_HELLO,     /* launcher: what is on the other side of it */
+        WIRE_STARTED,   /* launcher: execve of the runner happened */
+        WIRE_FINISHED,  /* launcher: the unit is dead and no job is pending; last message of this job */
+        WIRE_REFUSED,   /* launcher: no unit was started; last message of this job */
         _WIRE_TYPE_MAX,
 } WireType;
 
@@ -33,7 +34,7 @@ enum {
 };
 
 /* Bounds that hold whatever a configuration says; the launcher clamps to them and to its own settings. */
-#define WIRE_MEMORY_BYTES_MIN (UINT64_C(32) << 20) /* before 255 the pre-exec child is charged too: less fails to start */
+#define WIRE_MEMORY_BYTES_MIN (UINT64_C(32) << 20) /* before 255 it is charged for the pre-exec child too */
 #define WIRE_TASKS_MIN 8
 #define WIRE_RUNTIME_USEC_MIN UINT64_C(1000000)
 #define WIRE_RUNTIME_USEC_MAX (UINT64_C(24) * 3600 * 1000000)
@@ -62,13 +63,13 @@ typedef struct WireStart {
         WireHeader header;
         uint32_t profile;                  /* WireProfile */
         uint32_t interpreter;              /* index into the launcher's list; 0 is Python= */
-        char environment[64];              /* 64 hex digits naming a prepared environment, or all zero bytes: none */
+        char environment[64]; /* 64 hex digits naming a prepared environment, or all zero bytes: none */
         WireLimits limits;
 } WireStart;
 
 typedef struct WireAssign {
         WireHeader header;
-        WireLimits limits;                 /* runtime_max_usec is ignored: it cannot change on a running unit */
+        WireLimits limits; /* runtime_max_usec is ignored: it cannot change on a running unit */
 } WireAssign;
 
 typedef struct WireStop {
@@ -77,7 +78,7 @@ typedef struct WireStop {
 
 typedef enum WireVerdict {
         WIRE_VERDICT_OK,
-        WIRE_VERDICT_REFUSED,              /* reason and remedy say why; every START will be REFUSED with them */
+        WIRE_VERDICT_REFUSED, /* reason and remedy say why; every START will be REFUSED with them */
         _WIRE_VERDICT_MAX,
 } WireVerdict;
 
@@ -97,7 +98,7 @@ typedef struct WireHello {
         uint64_t tmpfs_bytes;
         char manager_version_text[64];     /* "252.39-1~deb12u1" */
         char interpreter[256];             /* path of interpreter 0 */
-        char reason[512];                  /* verdict REFUSED: the protection that is missing, one sentence */
+        char reason[512]; /* verdict REFUSED: the protection that is missing, one sentence */
         char remedy[512];                  /* what the administrator does about it, one sentence */
 } WireHello;
 
@@ -170,22 +171,22 @@ size_t wire_message_size(uint16_t type);
 /* Fills magic, version, type, job id of a zeroed message. */
 void wire_header_init(WireMessage *m, WireType type, uint64_t job_id);
 
-/* Table-driven check of one received packet: size, magic, version, direction, enum ranges, text terminated and
- * printable, padding zero, number of fds. Returns 0 or -EBADMSG; never reads beyond n_bytes. */
+/* Table-driven check of one received packet: size, magic, version, direction, enum ranges, text terminated
+ * and printable, padding zero, number of fds. Returns 0 or -EBADMSG; never reads beyond n_bytes. */
 int wire_check(WireRole role, const WireMessage *m, size_t n_bytes, size_t n_fds);
 
-/* Checks the fds of a START: an end of a socketpair, two writing ends of pipes, all of them blocking and without
- * other status flags. Returns 0 or -EBADMSG. The attack: a regular file, a directory, a listening socket or a connection
- * to a service of the host handed to PID 1 in our name. */
+/* Checks the fds of a START: an end of a socketpair, two writing ends of pipes, all of them blocking and
+ * without other status flags. Returns 0 or -EBADMSG. The attack: a regular file, a directory, a listening
+ * socket or a connection to a service of the host handed to PID 1 in our name. */
 int wire_check_start_fds(const int fds[static _WIRE_FD_MAX]);
 
-/* Sends one message with n_fds fds (0 or _WIRE_FD_MAX). Non-blocking: -EAGAIN when the peer does not read, -EPIPE
- * when it has gone. */
+/* Sends one message with n_fds fds (0 or _WIRE_FD_MAX). Non-blocking: -EAGAIN when the peer does not read,
+ * -EPIPE when it has gone. */
 int wire_send(int fd, const WireMessage *m, const int *fds, size_t n_fds);
 
 /* Receives and checks one packet; fds (cloexec) are the caller's on success; unused entries are -EBADF.
- * Returns 1, 0 at end of the connection, -EAGAIN, -EBADMSG for a violation (close the connection), or another
- * -errno. MSG_CTRUNC and MSG_TRUNC are violations. */
+ * Returns 1, 0 at end of the connection, -EAGAIN, -EBADMSG for a violation (close the connection), or
+ * another -errno. MSG_CTRUNC and MSG_TRUNC are violations. */
 int wire_receive(int fd, WireRole role, WireMessage *ret, int ret_fds[static _WIRE_FD_MAX]);
 
 /* Copies text into a fixed field, cut at a UTF-8 border, unprintable bytes as '?'. */

@@ -37,7 +37,8 @@ static char* make_tree(void) {
 }
 
 /* Creates the directories on the way as well. */
-__attribute__((__unused__)) static void put_bytes(const char *tree, const char *name, const void *data, size_t n_bytes) {
+__attribute__((__unused__)) static void put_bytes(const char *tree, const char *name, const void *data,
+                                                  size_t n_bytes) {
         _cleanup_free_ char *path = NULL;
         _cleanup_close_ int fd = -EBADF;
 

@@ -47,7 +47,8 @@ TEST(capture_keeps_head_and_tail_for_every_budget_length_and_chunk_size) {
 
                                 capture_init(&c, budget);
                                 for (size_t at = 0; at < n; at += chunk)
-                                        ASSERT_EQ_INT(capture_push(&c, stream + at, MIN_OF(chunk, n - at)), 0);
+                                        ASSERT_EQ_INT(capture_push(&c, stream + at, MIN_OF(chunk, n - at)),
+                                                      0);
                                 actual = kept(&c, &n_actual);
                                 n_expected = model_kept(stream, n, budget, expected);
                                 ASSERT_EQ_MEM(actual, n_actual, expected, n_expected);
@@ -111,7 +112,9 @@ static void model_text(const char *stream, size_t n, size_t budget, size_t max_c
                         n_tail--;
         }
         ASSERT_EQ_INT(buffer_append(b, stream, n_head), 0);
-        ASSERT_EQ_INT(buffer_printf(b, "\n[" ELLIPSIS " %zu bytes left out " ELLIPSIS "]\n", n - n_head - n_tail), 0);
+        ASSERT_EQ_INT(
+                buffer_printf(b, "\n[" ELLIPSIS " %zu bytes left out " ELLIPSIS "]\n", n - n_head - n_tail),
+                0);
         ASSERT_EQ_INT(buffer_append(b, stream + n - n_tail, n_tail), 0);
 }
 
@@ -131,9 +134,10 @@ TEST(capture_text_shows_exactly_the_right_ascii_for_every_budget_and_limit) {
                                 ASSERT_EQ_INT(capture_push(&c, stream, n), 0);
                                 ASSERT_EQ_INT(capture_text(&c, max_chars, &actual, &is_truncated), 0);
                                 model_text(stream, n, budget, max_chars, &expected);
-                                if (!streq_ptr(actual.n_bytes ? actual.data : "", expected.n_bytes ? expected.data : ""))
-                                        FAIL("budget %zu, %zu bytes, %zu chars: \"%s\", expected \"%s\"", budget, n,
-                                             max_chars, actual.data, expected.data);
+                                if (!streq_ptr(actual.n_bytes ? actual.data : "",
+                                               expected.n_bytes ? expected.data : ""))
+                                        FAIL("budget %zu, %zu bytes, %zu chars: \"%s\", expected \"%s\"",
+                                             budget, n, max_chars, actual.data, expected.data);
                                 ASSERT_EQ_INT(is_truncated, n > budget || n > max_chars);
                                 ASSERT_TRUE(count_chars(actual.data, actual.n_bytes) <= max_chars);
                         }
@@ -153,7 +157,9 @@ TEST(capture_text_never_breaks_a_character_nor_exceeds_its_limits) {
 
                 capture_init(&c, test_random(&seed) % 120);
                 for (size_t k = 0; k < n_letters; k++)
-                        ASSERT_EQ_INT(buffer_append_str(&stream, letters[test_random(&seed) % ELEMENTSOF(letters)]), 0);
+                        ASSERT_EQ_INT(buffer_append_str(&stream,
+                                                        letters[test_random(&seed) % ELEMENTSOF(letters)]),
+                                      0);
                 for (size_t at = 0, n; at < stream.n_bytes; at += n) {
                         n = MIN_OF(1 + (size_t) (test_random(&seed) % 30), stream.n_bytes - at);
                         ASSERT_EQ_INT(capture_push(&c, stream.data + at, n), 0);
@@ -175,7 +181,8 @@ TEST(capture_text_never_breaks_a_character_nor_exceeds_its_limits) {
                         char number[32];
 
                         /* The number in the marker is what is really missing. */
-                        (void) snprintf(number, sizeof(number), " %zu bytes", stream.n_bytes - n_head - n_tail);
+                        (void) snprintf(number, sizeof(number), " %zu bytes",
+                                        stream.n_bytes - n_head - n_tail);
                         ASSERT_CONTAINS(marker, number);
                         ASSERT_EQ_MEM(text.data, n_head, stream.data, n_head);
                         ASSERT_EQ_MEM(tail, n_tail, stream.data + stream.n_bytes - n_tail, n_tail);
@@ -217,7 +224,8 @@ TEST(capture_text_repairs_and_keeps_nul) {
         ASSERT_FALSE(is_truncated);
 }
 
-static void check_last_line(const char *stream, size_t n, size_t budget, size_t max_bytes, const char *expected) {
+static void check_last_line(const char *stream, size_t n, size_t budget, size_t max_bytes,
+                            const char *expected) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         _cleanup_capture_ Capture c;
 

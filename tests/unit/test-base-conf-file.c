@@ -7,7 +7,8 @@
 #include "test.h"
 
 /* Notes every assignment as "[section]key=value;". The keys Bad and Memory fail. */
-static int note(const char *section, const char *key, const char *value, void *userdata, char **reterr_reason) {
+static int note(const char *section, const char *key, const char *value, void *userdata,
+                char **reterr_reason) {
         if (streq(key, "Bad"))
                 return str_copy(reterr_reason, "it is bad") < 0 ? -ENOMEM : -EINVAL;
         if (streq(key, "Memory"))

@@ -10,8 +10,14 @@
 
 static void forget_variables(void) {
         static const char *const names[] = {
-                "MCP_EXEC_TRANSPORT", "MCP_EXEC_ADDR", "MCP_EXEC_DEFAULT_TIMEOUT_S", "MCP_EXEC_MAX_TIMEOUT_S",
-                "MCP_EXEC_MAX_OUTPUT_BYTES", "MCP_EXEC_MAX_STDIN_BYTES", "MCP_EXEC_PYTHON", "MCP_EXEC_AUTH_TOKEN",
+                "MCP_EXEC_TRANSPORT",
+                "MCP_EXEC_ADDR",
+                "MCP_EXEC_DEFAULT_TIMEOUT_S",
+                "MCP_EXEC_MAX_TIMEOUT_S",
+                "MCP_EXEC_MAX_OUTPUT_BYTES",
+                "MCP_EXEC_MAX_STDIN_BYTES",
+                "MCP_EXEC_PYTHON",
+                "MCP_EXEC_AUTH_TOKEN",
                 "CREDENTIALS_DIRECTORY",
         };
 
@@ -57,7 +63,11 @@ typedef struct KeyRow {
 static const KeyRow rows[] = {
         { "Server", "AllowGroups", "mcp-exec", "staff dev", NULL, { "a:b", "a/b", "-a" } },
         { "Server", "AllowUsers", "", "alice j\xc3\xbcrg", NULL, { "a,b" } },
-        { "Server", "AllowedHosts", "", "mcp.example.org [::1] host:8080", NULL,
+        { "Server",
+          "AllowedHosts",
+          "",
+          "mcp.example.org [::1] host:8080",
+          NULL,
           { "http://x", "a/b", "a*", "\xc3\xbc.example" } },
         { "Server", "ExitIdleSec", "1min", "0", NULL, { "999ms", "8d", "-1", "never", "infinity" } },
         { "Server", "MaxConnections", "256", "4096", NULL, { "0", "4097", "x", "-1", "1K" } },
@@ -72,16 +82,29 @@ static const KeyRow rows[] = {
         { "Exec", "MaxStdinBytes", "1M", "0", NULL, { "65M", "-1" } },
         { "Exec", "MaxOutputBytes", "1M", "1", NULL, { "0", "257M", "-5" } },
         { "Exec", "MaxReplyChars", "40000", "240000", NULL, { "99", "240001", "1K" } },
-        { "Sandbox", "Python", "python3", "/opt/python/bin/python3.14", NULL,
+        { "Sandbox",
+          "Python",
+          "python3",
+          "/opt/python/bin/python3.14",
+          NULL,
           { "./python", "/usr/../bin/python", "py thon", "-c", "bin/python", "/usr//bin/python" } },
         { "Sandbox", "MemoryMax", "512M", "32M", NULL, { "31M", "17T", "infinity", "50%" } },
         { "Sandbox", "TasksMax", "128", "8", NULL, { "7", "4194305", "infinity" } },
         { "Sandbox", "CPUQuota", "100%", "5%", NULL, { "4%", "102401%", "100" } },
         { "Sandbox", "TmpfsSize", "64M", "1M", NULL, { "1023K", "1025G" } },
         { "Sandbox", "TmpfsInodes", "16384", "256", NULL, { "255", "16777217" } },
-        { "Sandbox", "BindReadOnlyPaths", "", "/opt/data /srv/models", NULL,
+        { "Sandbox",
+          "BindReadOnlyPaths",
+          "",
+          "/opt/data /srv/models",
+          NULL,
           { "/", "opt", "/run/x", "/proc", "/opt/../etc", "/opt/" } },
-        { "Sandbox", "RequireControllers", "memory pids cpu", "memory", NULL, { "io", "memory,pids", "Memory" } },
+        { "Sandbox",
+          "RequireControllers",
+          "memory pids cpu",
+          "memory",
+          NULL,
+          { "io", "memory,pids", "Memory" } },
 };
 
 static int check_is_covered(const char *section, const char *key, const char *value, void *userdata) {
@@ -142,12 +165,14 @@ TEST(settings_refuse_bad_values_with_file_line_and_key) {
                         _cleanup_(settings_freep) Settings *s = NULL;
 
                         forget_variables();
-                        ASSERT_EQ_INT(str_printf(&text, "# comment\n[%s]\n%s=%s\n", rows[i].section, rows[i].key,
-                                                 rows[i].bad[k]), 0);
+                        ASSERT_EQ_INT(str_printf(&text, "# comment\n[%s]\n%s=%s\n", rows[i].section,
+                                                 rows[i].key, rows[i].bad[k]),
+                                      0);
                         put_file(tree, "mcp-exec.conf", text);
                         if (settings_load_from((const char*[]) { tree, NULL }, &s, &message) != -EBADMSG)
                                 FAIL("%s=%s was taken", rows[i].key, rows[i].bad[k]);
-                        ASSERT_EQ_INT(str_printf(&expected, "%s/mcp-exec.conf:3: %s=: ", tree, rows[i].key), 0);
+                        ASSERT_EQ_INT(str_printf(&expected, "%s/mcp-exec.conf:3: %s=: ", tree, rows[i].key),
+                                      0);
                         ASSERT_EQ_INT(strncmp(message, expected, strlen(expected)), 0);
                         ASSERT_TRUE(strlen(message) > strlen(expected));
                         ASSERT_TRUE(s == NULL);
@@ -243,7 +268,8 @@ TEST(settings_precedence_is_default_lib_etc_drop_in_variable) {
 
         forget_variables();
         put_file(tree, "lib/mcp-exec.conf", "[Exec]\nQueueMax=1\nPoolSize=1\n");
-        put_file(tree, "lib/mcp-exec.conf.d/10-lib.conf", "[Exec]\nMaxStdinBytes=1K\nMaxCodeBytes=2K\nQueueMaxPerUser=3\n");
+        put_file(tree, "lib/mcp-exec.conf.d/10-lib.conf",
+                 "[Exec]\nMaxStdinBytes=1K\nMaxCodeBytes=2K\nQueueMaxPerUser=3\n");
         put_file(tree, "etc/mcp-exec.conf", "[Exec]\nQueueMax=2\nMaxStdinBytes=9K\n");
         put_file(tree, "etc/mcp-exec.conf.d/20-etc.conf", "[Exec]\nQueueMaxPerUser=4\nMaxOutputBytes=5K\n");
         (void) setenv("MCP_EXEC_MAX_OUTPUT_BYTES", "6144", 1);
@@ -306,7 +332,8 @@ TEST(settings_refuse_bad_variables_by_name_and_never_show_a_token) {
                 { "MCP_EXEC_ADDR", "8080", "MCP_EXEC_ADDR: not HOST:PORT, [IPv6]:PORT or :PORT" },
                 { "MCP_EXEC_ADDR", ":65536", "MCP_EXEC_ADDR: not HOST:PORT, [IPv6]:PORT or :PORT" },
                 { "MCP_EXEC_DEFAULT_TIMEOUT_S", "1m", "MCP_EXEC_DEFAULT_TIMEOUT_S: not a whole number" },
-                { "MCP_EXEC_MAX_TIMEOUT_S", "0", "MCP_EXEC_MAX_TIMEOUT_S: MaxTimeoutSec=: 0s is out of range, 1s to 20h" },
+                { "MCP_EXEC_MAX_TIMEOUT_S", "0",
+                  "MCP_EXEC_MAX_TIMEOUT_S: MaxTimeoutSec=: 0s is out of range, 1s to 20h" },
                 { "MCP_EXEC_MAX_OUTPUT_BYTES", "-1", "MCP_EXEC_MAX_OUTPUT_BYTES: not a whole number" },
                 { "MCP_EXEC_MAX_STDIN_BYTES", "1M", "MCP_EXEC_MAX_STDIN_BYTES: not a whole number" },
                 { "MCP_EXEC_PYTHON", "a b",
@@ -342,7 +369,9 @@ TEST(settings_read_the_token_from_a_credential_and_fail_closed) {
         forget_variables();
         (void) setenv("CREDENTIALS_DIRECTORY", tree, 1);
         put_bytes(tree, "auth-token", "a\0b", 3);
-        ASSERT_EQ_INT(str_printf(&message, "%s/auth-token: cannot be read as a text file of at most 4096 bytes", tree), 0);
+        ASSERT_EQ_INT(str_printf(&message,
+                                 "%s/auth-token: cannot be read as a text file of at most 4096 bytes", tree),
+                      0);
         ASSERT_TRUE(load(tree, message) == NULL);
 
         (void) setenv("CREDENTIALS_DIRECTORY", "/nonexistent", 1);
@@ -367,7 +396,8 @@ TEST(settings_verify_keeps_the_seams_bounds) {
         _cleanup_tree_ char *tree = make_tree();
 
         forget_variables();
-        put_file(tree, "etc/mcp-exec.conf", "[Exec]\nMaxParallel=240\nPoolSize=16\nMaxTimeoutSec=20h\nPoolIdleSec=1h\n");
+        put_file(tree, "etc/mcp-exec.conf",
+                 "[Exec]\nMaxParallel=240\nPoolSize=16\nMaxTimeoutSec=20h\nPoolIdleSec=1h\n");
         settings_free(load(tree, NULL));
 }
 

@@ -25,7 +25,8 @@ static size_t model_sequence(const uint8_t *s, size_t n_bytes) {
                         return 0;
                 code_point = code_point << 6 | (s[i] & 63);
         }
-        if (code_point < smallest[n] || code_point > 0x10ffff || (code_point >= 0xd800 && code_point <= 0xdfff))
+        if (code_point < smallest[n] || code_point > 0x10ffff ||
+            (code_point >= 0xd800 && code_point <= 0xdfff))
                 return 0;
         return n;
 }
@@ -67,25 +68,34 @@ TEST(utf8_repair_turns_each_maximal_run_of_bad_bytes_into_one_replacement) {
                 ROW("", ""),
                 ROW("plain", "plain"),
                 ROW("a\0b\x1b[31m", "a\0b\x1b[31m"),
-                ROW("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"),
-                ROW("ok\xff\xfe" "bad", "ok" R "bad"),
+                ROW("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
+                    "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"),
+                ROW("ok\xff\xfe"
+                    "bad",
+                    "ok" R "bad"),
                 ROW("\xff", R),
-                ROW("\xff" "a\xff", R "a" R),
+                ROW("\xff"
+                    "a\xff",
+                    R "a" R),
                 ROW("\x80\x80\x80", R),
-                ROW("\xed\xa0\x80", R),                     /* U+D800 */
-                ROW("\xed\xb0\x80x", R "x"),                /* U+DC00 */
-                ROW("\xc0\xaf", R),                         /* overlong / */
+                ROW("\xed\xa0\x80", R), /* U+D800 */
+                ROW("\xed\xb0\x80x", R "x"), /* U+DC00 */
+                ROW("\xc0\xaf", R), /* overlong / */
                 ROW("\xe0\x80\xaf", R),
                 ROW("\xf0\x80\x80\xaf", R),
                 ROW("\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"), /* U+10FFFF */
                 ROW("\xf4\x90\x80\x80", R),
-                ROW("\xe2\x82", R),                         /* cut short */
-                ROW("\xe2\x82" "A", R "A"),
+                ROW("\xe2\x82", R), /* cut short */
+                ROW("\xe2\x82"
+                    "A",
+                    R "A"),
                 ROW("\xe2\x28\xa1", R "(" R),
                 ROW("\xf0\x9f\x98", R),
                 ROW("\xf0\x9f\x98\xc3\xbc", R "\xc3\xbc"),
-                ROW("\xef\xbf\xbd\xff", R R),               /* a real U+FFFD stays one of its own */
-                ROW("12345678\xff" "12345678", "12345678" R "12345678"),
+                ROW("\xef\xbf\xbd\xff", R R), /* a real U+FFFD stays one of its own */
+                ROW("12345678\xff"
+                    "12345678",
+                    "12345678" R "12345678"),
 #undef ROW
         };
 
@@ -93,10 +103,12 @@ TEST(utf8_repair_turns_each_maximal_run_of_bad_bytes_into_one_replacement) {
                 _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
 
                 ASSERT_EQ_INT(utf8_repair(rows[i].raw, rows[i].n_raw, &b), 0);
-                if (b.n_bytes != rows[i].n_repaired || (b.n_bytes > 0 && memcmp(b.data, rows[i].repaired, b.n_bytes) != 0))
+                if (b.n_bytes != rows[i].n_repaired ||
+                    (b.n_bytes > 0 && memcmp(b.data, rows[i].repaired, b.n_bytes) != 0))
                         FAIL("row %zu gave \"%s\"", i, b.data);
                 ASSERT_EQ_INT(utf8_is_valid(rows[i].raw, rows[i].n_raw),
-                              rows[i].n_raw == rows[i].n_repaired && memcmp(rows[i].raw, rows[i].repaired, rows[i].n_raw) == 0);
+                              rows[i].n_raw == rows[i].n_repaired &&
+                                      memcmp(rows[i].raw, rows[i].repaired, rows[i].n_raw) == 0);
         }
 }
 
@@ -109,7 +121,8 @@ TEST(utf8_repair_gives_valid_text_for_any_bytes_and_leaves_valid_text_alone) {
                 size_t n = test_random(&seed) % sizeof(raw);
 
                 for (size_t k = 0; k < n; k++) {
-                        static const uint8_t borders[] = { 'a', 0x80, 0xbf, 0xc2, 0xe0, 0xa0, 0xed, 0xf0, 0x90, 0xf4, 0xff, 0 };
+                        static const uint8_t borders[] = { 'a',  0x80, 0xbf, 0xc2, 0xe0, 0xa0,
+                                                           0xed, 0xf0, 0x90, 0xf4, 0xff, 0 };
 
                         raw[k] = borders[test_random(&seed) % ELEMENTSOF(borders)];
                 }

@@ -35,7 +35,8 @@ static WireMessage valid_message(WireType type) {
                 m.hello.controllers = 7;
                 m.hello.manager_version = 257;
                 m.hello.n_interpreters = 1;
-                wire_set_text(m.hello.manager_version_text, sizeof(m.hello.manager_version_text), "257.9-1~deb13u1");
+                wire_set_text(m.hello.manager_version_text, sizeof(m.hello.manager_version_text),
+                              "257.9-1~deb13u1");
                 wire_set_text(m.hello.interpreter, sizeof(m.hello.interpreter), "/usr/bin/python3");
                 wire_set_text(m.hello.reason, sizeof(m.hello.reason), "No.");
                 wire_set_text(m.hello.remedy, sizeof(m.hello.remedy), "Yes.");
@@ -78,7 +79,8 @@ TEST(wire_check_takes_valid_messages_of_every_type) {
                 ASSERT_EQ_INT(check(type, &full), 0);
                 wire_header_init(&least, type, type == WIRE_HELLO ? 0 : 1);
                 /* Two texts must say something. */
-                ASSERT_EQ_INT(check(type, &least), type == WIRE_STARTED || type == WIRE_REFUSED ? -EBADMSG : 0);
+                ASSERT_EQ_INT(check(type, &least),
+                              type == WIRE_STARTED || type == WIRE_REFUSED ? -EBADMSG : 0);
         }
 }
 
@@ -100,7 +102,8 @@ TEST(wire_check_refuses_the_wrong_direction_and_number_of_descriptors) {
 
                 ASSERT_EQ_INT(check_exact(other, &m, n, n_fds_of(type)), -EBADMSG);
                 for (size_t n_fds = 0; n_fds < 6; n_fds++)
-                        ASSERT_EQ_INT(check_exact(receiver(type), &m, n, n_fds), n_fds == n_fds_of(type) ? 0 : -EBADMSG);
+                        ASSERT_EQ_INT(check_exact(receiver(type), &m, n, n_fds),
+                                      n_fds == n_fds_of(type) ? 0 : -EBADMSG);
         }
 }
 
@@ -198,7 +201,8 @@ TEST(wire_check_started_finished_refused_fields) {
 
 /* Which bytes are free to be anything: the numbers that the receiver clamps or only shows. */
 static bool is_free_byte(WireType type, size_t at) {
-#define WITHIN(t, first, last) (at >= offsetof(t, first) && at < offsetof(t, last) + sizeof(((t*) NULL)->last))
+#define WITHIN(t, first, last)                                                                              \
+        (at >= offsetof(t, first) && at < offsetof(t, last) + sizeof(((t *) NULL)->last))
         if (at >= offsetof(WireHeader, job_id) && at < sizeof(WireHeader))
                 return type != WIRE_HELLO;
         switch (type) {
@@ -213,7 +217,8 @@ static bool is_free_byte(WireType type, size_t at) {
                 return WITHIN(WireStarted, monotonic_usec, monotonic_usec);
         case WIRE_FINISHED:
                 /* The status is one byte of four. */
-                return at == offsetof(WireFinished, main_status) + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 3 : 0) ||
+                return at == offsetof(WireFinished, main_status) +
+                                       (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 3 : 0) ||
                        WITHIN(WireFinished, start_monotonic_usec, memory_peak_bytes);
         case WIRE_STOP:
         case WIRE_REFUSED:
@@ -274,7 +279,8 @@ TEST(wire_set_text_always_makes_what_wire_check_takes) {
                 WireMessage m = valid_message(WIRE_REFUSED);
 
                 for (size_t k = 0; k < n; k++) {
-                        static const uint8_t bytes[] = { 'a', '\n', 0x1b, 0x7f, 0xc2, 0x9b, 0xc3, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 0xff };
+                        static const uint8_t bytes[] = { 'a',  '\n', 0x1b, 0x7f, 0xc2, 0x9b, 0xc3, 0xe2,
+                                                         0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 0xff };
 
                         text[k] = (char) bytes[test_random(&seed) % ELEMENTSOF(bytes)];
                 }

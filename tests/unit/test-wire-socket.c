@@ -157,8 +157,10 @@ static void send_raw(int fd, const void *data, size_t n_bytes, const int *fds, s
         if (n_fds > 0) {
                 msg.msg_control = control.bytes;
                 msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-                *CMSG_FIRSTHDR(&msg) = (struct cmsghdr) {
-                        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int) * n_fds),
+                *CMSG_FIRSTHDR(&msg) = (struct cmsghdr){
+                        .cmsg_level = SOL_SOCKET,
+                        .cmsg_type = SCM_RIGHTS,
+                        .cmsg_len = CMSG_LEN(sizeof(int) * n_fds),
                 };
                 memcpy(CMSG_DATA(CMSG_FIRSTHDR(&msg)), fds, sizeof(int) * n_fds);
         }
@@ -185,7 +187,8 @@ static void check_violation(const void *data, size_t n_bytes, size_t n_fds) {
 
 TEST(wire_receive_refuses_violations_and_leaks_no_descriptor) {
         static char large[sizeof(WireMessage) + 1];
-        WireMessage stop = message(WIRE_STOP, 1), start = message(WIRE_START, 1), hello = message(WIRE_HELLO, 0);
+        WireMessage stop = message(WIRE_STOP, 1), start = message(WIRE_START, 1),
+                    hello = message(WIRE_HELLO, 0);
 
         check_violation("x", 1, 0);
         check_violation("x", 1, 3);
@@ -196,7 +199,7 @@ TEST(wire_receive_refuses_violations_and_leaks_no_descriptor) {
         for (size_t n_fds = 0; n_fds <= 64; n_fds++)
                 if (n_fds != _WIRE_FD_MAX)
                         check_violation(&start, sizeof(start.start), n_fds); /* from 17 on MSG_CTRUNC */
-        check_violation(&hello, sizeof(hello.hello), 0);                     /* the daemon's own messages only */
+        check_violation(&hello, sizeof(hello.hello), 0); /* the daemon's own messages only */
 
         memcpy(large, &hello, sizeof(hello));
         check_violation(large, sizeof(large), 0); /* MSG_TRUNC: a valid beginning does not help */
@@ -310,5 +313,6 @@ TEST(wire_check_start_fds_refuses_listeners_and_connections_to_services) {
         check_refused(WIRE_FD_CONTROL, client, "a connection to a service");
         check_refused(WIRE_FD_CONTROL, server, "a service's end of a connection");
         check_refused(WIRE_FD_CONTROL, listener, "a listening socket");
-        check_refused(WIRE_FD_CONTROL, socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "an unconnected socket");
+        check_refused(WIRE_FD_CONTROL, socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
+                      "an unconnected socket");
 }

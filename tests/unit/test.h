@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A test program is one file: TEST(what_must_hold) { … } as often as needed, and nothing else. Cases register
- * themselves, run in the order of the file, and print TAP. A failed ASSERT_… ends its case only. Nothing here depends
- * on assert(), so the tests also mean something with NDEBUG. */
+/* A test program is one file: TEST(what_must_hold) { … } as often as needed, and nothing else. Cases
+ * register themselves, run in the order of the file, and print TAP. A failed ASSERT_… ends its case only.
+ * Nothing here depends on assert(), so the tests also mean something with NDEBUG. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -86,28 +86,31 @@ static void test_fail(const char *file, int line, const char *format, ...) {
 /* For strings that say something: the text must contain the part. */
 #define ASSERT_CONTAINS(text, part) test_contains(__FILE__, __LINE__, #text, text, part)
 
-__attribute__((__unused__)) static void test_eq_str(const char *file, int line, const char *what, const char *actual,
-                                                    const char *expected) {
+__attribute__((__unused__)) static void test_eq_str(const char *file, int line, const char *what,
+                                                    const char *actual, const char *expected) {
         if (actual && expected ? strcmp(actual, expected) != 0 : actual != expected)
                 test_fail(file, line, "%s is \"%s\", expected \"%s\"", what, actual ? actual : "(NULL)",
                           expected ? expected : "(NULL)");
 }
 
-__attribute__((__unused__)) static void test_contains(const char *file, int line, const char *what, const char *text,
-                                                      const char *part) {
+__attribute__((__unused__)) static void test_contains(const char *file, int line, const char *what,
+                                                      const char *text, const char *part) {
         if (!text || !strstr(text, part))
-                test_fail(file, line, "%s is \"%s\", expected it to contain \"%s\"", what, text ? text : "(NULL)", part);
+                test_fail(file, line, "%s is \"%s\", expected it to contain \"%s\"", what,
+                          text ? text : "(NULL)", part);
 }
 
-__attribute__((__unused__)) static void test_eq_mem(const char *file, int line, const char *what, const void *actual,
-                                                    size_t n_actual, const void *expected, size_t n_expected) {
+__attribute__((__unused__)) static void test_eq_mem(const char *file, int line, const char *what,
+                                                    const void *actual, size_t n_actual,
+                                                    const void *expected, size_t n_expected) {
         const unsigned char *a = actual, *e = expected;
         size_t i = 0;
 
         while (i < n_actual && i < n_expected && a[i] == e[i])
                 i++;
         if (n_actual != n_expected || i < n_actual)
-                test_fail(file, line, "%s has %zu bytes, expected %zu; the first %zu agree", what, n_actual, n_expected, i);
+                test_fail(file, line, "%s has %zu bytes, expected %zu; the first %zu agree", what, n_actual,
+                          n_expected, i);
 }
 
 /* Numbers that look random and are the same in each run. */
