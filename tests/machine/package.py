@@ -47,8 +47,17 @@ def inside(tree, argv, log, user="builder", folder="/src", binds=(), check=True,
     return host.run(*command, *argv, log=log, check=check, stdin=subprocess.DEVNULL, timeout=seconds)
 
 
+_built = {}                     # one run of tests/run tests one state of the sources, also while they change
+
+
 def build(suite, checked=False):
     """The built package's directory; `checked` says that the build must run the unit tests."""
+    if suite not in _built:
+        _built[suite] = _find_or_build(suite, checked)
+    return _built[suite]
+
+
+def _find_or_build(suite, checked):
     debs = host.CACHE / "debs"
     target = debs / f"{suite}-{source_key(suite, True)}"
     if checked or target.is_dir():
