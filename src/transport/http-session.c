@@ -220,6 +220,13 @@ void http_sessions_end(HttpSessions *s, HttpSession *session) {
         }
 }
 
+void http_sessions_drain(HttpSessions *s) {
+        assert(s);
+
+        for (HttpSession *i = s->first; i; i = i->next)
+                mcp_peer_drain(i->peer);
+}
+
 int http_sessions_new(McpServer *server, const Settings *settings, HttpSessions **ret) {
         _cleanup_free_ HttpSessions *s = NULL;
         int r;

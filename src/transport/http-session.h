@@ -45,6 +45,9 @@ int http_sessions_create(HttpSessions *s, const char *principal, HttpSession **r
 int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id, HttpSession **ret);
 void http_sessions_release(HttpSessions *s, HttpSession *session);
 
+/* For a graceful stop: ends what would never end by itself. */
+void http_sessions_drain(HttpSessions *s);
+
 /* DELETE, or a handshake that failed: cancels what is in flight, without answers; the id is unknown from
  * now on. The caller is still a user and releases it afterwards; the session has no peer any more. */
 void http_sessions_end(HttpSessions *s, HttpSession *session);

@@ -104,12 +104,6 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
         return http_request_continue(q);
 }
 
-static int on_run(sd_event_source *source, void *userdata) {
-        (void) source;
-        http_run(userdata);
-        return 0;
-}
-
 static int on_epoll(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
         (void) source;
         (void) fd;
@@ -128,15 +122,22 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata) {
 void http_server_kick(HttpServer *s) {
         assert(s);
 
-        if (s->run_source)
-                (void) sd_event_source_set_enabled(s->run_source, SD_EVENT_ONESHOT);
+        s->is_kicked = true;
+        if (!s->timeout_source)
+                return;
+        /* Long due. Not a defer source: that one counts as waiting since its creation, and would keep all
+         * others of its priority from their turn. */
+        (void) sd_event_source_set_time(s->timeout_source, 0);
+        (void) sd_event_source_set_enabled(s->timeout_source, SD_EVENT_ONESHOT);
 }
 
 static void http_run(HttpServer *s) {
         MHD_UNSIGNED_LONG_LONG msec;
 
-        if (MHD_run(s->daemon) != MHD_YES)
-                log_debug("HTTP: the library had nothing to run");
+        s->is_kicked = false;
+        (void) MHD_run(s->daemon);
+        if (s->is_kicked)
+                return;
         if (MHD_get_timeout(s->daemon, &msec) != MHD_YES) {
                 (void) sd_event_source_set_enabled(s->timeout_source, SD_EVENT_OFF);
                 return;
@@ -145,9 +146,8 @@ static void http_run(HttpServer *s) {
                 http_server_kick(s);
                 return;
         }
-        /* At most a minute: the product must not overflow. */
-        (void) sd_event_source_set_time_relative(s->timeout_source,
-                                                 MIN_OF((uint64_t) msec, UINT64_C(60000)) * USEC_PER_MSEC);
+        msec = MIN_OF(msec, (MHD_UNSIGNED_LONG_LONG) IDLE_SEC * 1000);
+        (void) sd_event_source_set_time_relative(s->timeout_source, (uint64_t) msec * USEC_PER_MSEC);
         (void) sd_event_source_set_enabled(s->timeout_source, SD_EVENT_ONESHOT);
 }
 
@@ -176,6 +176,7 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
 static void http_drain(Listener *l) {
         HttpServer *s = (HttpServer*) l;
 
+        http_sessions_drain(s->sessions);
         for (HttpConnection *c = s->connections; c; c = c->next)
                 if (!c->request)
                         (void) shutdown(c->fd, SHUT_RDWR);
@@ -195,7 +196,6 @@ static Listener* http_free(Listener *l) {
                 s->epoll_source = sd_event_source_disable_unref(s->epoll_source);
                 MHD_stop_daemon(s->daemon);
         }
-        (void) sd_event_source_disable_unref(s->run_source);
         (void) sd_event_source_disable_unref(s->timeout_source);
         (void) http_sessions_free(s->sessions);
         listener_done(l);
@@ -231,13 +231,7 @@ static int http_start(HttpServer *s, const Settings *settings) {
         r = sd_event_add_io(event, &s->epoll_source, info->epoll_fd, EPOLLIN, on_epoll, s);
         if (r < 0)
                 return r;
-        r = sd_event_add_time_relative(event, &s->timeout_source, CLOCK_MONOTONIC, 0, 0, on_timeout, s);
-        if (r < 0)
-                return r;
-        r = sd_event_source_set_enabled(s->timeout_source, SD_EVENT_OFF);
-        if (r < 0)
-                return r;
-        return sd_event_add_defer(event, &s->run_source, on_run, s);
+        return sd_event_add_time(event, &s->timeout_source, CLOCK_MONOTONIC, 0, 1, on_timeout, s);
 }
 
 static uint64_t body_bytes_max(const Settings *settings) {

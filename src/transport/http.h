@@ -41,12 +41,13 @@ typedef struct HttpConnection HttpConnection;
 typedef struct HttpServer {
         Listener listener;
         struct MHD_Daemon *daemon;
-        sd_event_source *epoll_source, *timeout_source, *run_source;
+        sd_event_source *epoll_source, *timeout_source;
         HttpSessions *sessions;
         HttpConnection *connections;
         HttpRequest *requests;
         size_t body_bytes_max;
         bool is_adding_over_limit; /* the connection being added gets a refusal only */
+        bool is_kicked;            /* run the library again, whatever it says of its timeouts */
         bool is_closing;
 } HttpServer;
 

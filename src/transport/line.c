@@ -205,10 +205,11 @@ static void line_turn(LineTransport *t) {
         line_update(t);
 }
 
-static int on_turn(sd_event_source *source, void *userdata) {
+static int on_turn(sd_event_source *source, uint64_t usec, void *userdata) {
         LineTransport *t = userdata;
 
         (void) source;
+        (void) usec;
         if (!t->input_source && wants_input(t))
                 line_input_read(t);
         line_turn(t);
@@ -262,7 +263,9 @@ static int watch(LineTransport *t, int fd, uint32_t events, sd_event_source **re
 static int line_start(LineTransport *t) {
         int r;
 
-        r = sd_event_add_defer(t->p.event, &t->turn_source, on_turn, t);
+        /* A timer long due, not a defer source: that one counts as waiting since its creation, so that one
+         * client who always has more to do would keep all others from their turn. */
+        r = sd_event_add_time(t->p.event, &t->turn_source, CLOCK_MONOTONIC, 0, 1, on_turn, t);
         if (r < 0)
                 return r;
         r = make_nonblocking(t->p.input_fd, &t->input_flags);
@@ -350,6 +353,10 @@ int line_transport_new(const LineTransportParameters *p, LineTransport **ret) {
 void line_transport_drain(LineTransport *t) {
         assert(t);
 
+        if (t->is_draining || t->is_closed)
+                return;
         t->is_draining = true;
+        if (t->peer)
+                mcp_peer_drain(t->peer);
         line_schedule(t);
 }
