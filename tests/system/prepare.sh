@@ -5,7 +5,7 @@ set -eu
 deb=$1
 
 systemctl is-system-running --wait >/dev/null || true
-DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --no-download "$deb" >/tmp/install.log 2>&1 || {
+DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$deb" >/tmp/install.log 2>&1 || {
     cat /tmp/install.log
     exit 1
 }
