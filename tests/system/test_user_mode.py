@@ -65,7 +65,7 @@ def test_user_mode_isolates_as_the_system_service_does():
     secret = "/home/alice/.ssh-like-secret"
     sh(f"echo secret > {secret}", user="alice")
     code = (f"import os, socket\nprint(os.path.exists({secret!r}), os.path.exists('/home/alice'), os.path.exists('/run/user'))\n"
-            "print(*[l.split(':')[0].strip() for l in open('/proc/net/dev') if ':' in l])\n"
+            "print(*[l.split(':')[0].strip() for l in open('/proc/self/net/dev') if ':' in l])\n"
             "try: socket.socket(socket.AF_UNIX); print('socket')\nexcept OSError: print('none')\n"
             "print(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()) <= [1, os.getpid()])\n"
             "s = dict(l.split(':\\t') for l in open('/proc/self/status') if ':\\t' in l)\nprint(s['CapEff'].strip(), s['NoNewPrivs'].strip(), s['Seccomp'].strip())\n"
@@ -167,7 +167,7 @@ def test_old_user_manager_is_refused_with_the_remedy():
 
 
 def test_user_without_a_manager_gets_the_remedy():
-    sh("id carol >/dev/null 2>&1 || useradd -m carol")
+    sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
     with StdioClient("carol", arguments=("--no-bridge",)) as c:
         assert c.request("tools/list", {}).result()["tools"]
         text = c.refused("exec", {"code": "print(1)"})
