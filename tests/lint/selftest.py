@@ -114,7 +114,7 @@ class Form(unittest.TestCase):
 
     def test_calls(self):
         for call in ("atoi(s)", "strtol (s, 0, 10)", "sprintf(b, s)", "strcpy(a, b)", "strtok(a, b)", "system(s)",
-                     "popen(s, m)", "exit(1)", "abort()", "alloca(n)", "basename(p)", "strerror(e)"):
+                     "popen(s, m)", "exit(1)", "abort()", "alloca(n)", "basename(p)", "perror(s)"):
             self.assertEqual(len(form_of(f"int f(void) {{\n        {call};\n}}\n")), 1, call)
             self.assertEqual(form_of(f"int f(void) {{\n        my_{call};\n        x->{call};\n}}\n"), [], call)
         self.assertEqual(form_of("int f(void) {\n        exit(1);\n}\n", "src/server/main.c"), [])
