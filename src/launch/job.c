@@ -138,10 +138,20 @@ static void job_gone(Job *j, const char *why) {
         job_finish(j);
 }
 
+static int job_set_patience(Job *j, uint64_t usec);
+
+/* A manager that executes itself anew drops the calls it has not answered: ask again when it is back. */
+static bool is_interrupted(sd_bus_message *m) {
+        return sd_bus_message_is_method_error(m, SD_BUS_ERROR_NO_REPLY);
+}
+
 static int on_record(sd_bus_message *m, void *userdata, sd_bus_error *error _unused_) {
         Job *j = userdata;
 
-        if (sd_bus_message_is_method_error(m, NULL) || record_read(m, &j->finished) < 0)
+        j->call = sd_bus_slot_unref(j->call);
+        if (is_interrupted(m) && job_set_patience(j, STOP_PATIENCE_USEC) >= 0)
+                j->state = JOB_LIVE;
+        else if (sd_bus_message_is_method_error(m, NULL) || record_read(m, &j->finished) < 0)
                 job_gone(j, "the service manager did not tell how it ended");
         else if (!j->start_failed && j->finished.main_code == 0)
                 /* A stub loaded for our question claims success of a unit that never ran. */
@@ -154,7 +164,9 @@ static int on_record(sd_bus_message *m, void *userdata, sd_bus_error *error _unu
 static void job_step(Job *j) {
         int r;
 
-        if (j->state != JOB_LIVE || !j->is_dead || j->has_job)
+        /* systemctl restart of our service gives the unit a job that waits for us: one that shall end anyway is not
+         * waited for. */
+        if (j->state != JOB_LIVE || !j->is_dead || (j->has_job && !j->want_stop))
                 return;
 
         j->state = JOB_READING;
@@ -297,6 +309,8 @@ static int on_query_properties(sd_bus_message *m, void *userdata, sd_bus_error *
         j->query = sd_bus_slot_unref(j->query);
         if (j->state != JOB_QUEUED && j->state != JOB_LIVE)
                 return 0;
+        if (is_interrupted(m))
+                return 0;
         if (sd_bus_message_is_method_error(m, NULL) || bus_read_properties(m, take_unit_property, j) < 0)
                 job_gone(j, "the service manager cannot tell its state");
         else if (j->state == JOB_QUEUED && j->is_dead && !j->has_job)
@@ -313,6 +327,8 @@ static int on_query_unit(sd_bus_message *m, void *userdata, sd_bus_error *error 
 
         j->query = sd_bus_slot_unref(j->query);
         if (j->state != JOB_QUEUED && j->state != JOB_LIVE)
+                return 0;
+        if (is_interrupted(m))
                 return 0;
         if (sd_bus_message_is_method_error(m, NULL) ||
             sd_bus_call_method_async(j->manager->bus, &j->query, MANAGER_NAME, j->path, PROPERTIES_INTERFACE, "GetAll",
@@ -405,7 +421,6 @@ int job_start(Manager *m, const UnitSpec *spec, const int fds[static _WIRE_FD_MA
         if (!j)
                 return -ENOMEM;
         j->manager = m;
-        j->is_dead = true;
         j->handlers = handlers;
         j->userdata = userdata;
         j->finished.cpu_nsec = j->finished.memory_peak_bytes = WIRE_UNKNOWN;

@@ -159,7 +159,8 @@ static int take_user_socket(Server *s) {
         socklen_t n = sizeof(peer);
 
         if (!fd_is_socket(arg_connection_fd, AF_UNIX, SOCK_SEQPACKET) ||
-            getsockopt(arg_connection_fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 || peer.uid != getuid()) {
+            getsockopt(arg_connection_fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 ||
+            (peer.uid != getuid() && peer.uid != 0)) {
                 log_error("--connection=%d is not a socket of this user", arg_connection_fd);
                 return -EINVAL;
         }

@@ -22,11 +22,11 @@
 
 static const char *const namespace_names[] = { "net", "mnt", "ipc", "user", "pid" };
 
-static int sandbox_set_problem(Sandbox *s, int error) {
+static void sandbox_set_problem(Sandbox *s, int error) {
         if (s->problem.reason[0] == '\0')
                 (void) problem_set(&s->problem, error, REMEDY_JOURNAL, "The launcher could not be set up");
         s->has_problem = true;
-        return log_error_errno(error, "Runs are refused: %s", s->problem.reason);
+        log_error("Runs are refused: %s (%s). %s.", s->problem.reason, strerror(abs(error)), s->problem.remedy);
 }
 
 static bool is_below(const char *path, const char *directory) {
@@ -112,6 +112,19 @@ static int read_namespaces(char **ret) {
         return buffer_steal(&b, ret, NULL);
 }
 
+static int check_files(Problem *p) {
+        static const char *const files[] = { "/init", "/runner/sitecustomize.py", "/root/etc/mcp-exec-root" };
+
+        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
+                char path[sizeof(MCP_EXEC_LIBDIR) + 32];
+
+                (void) snprintf(path, sizeof(path), "%s%s", MCP_EXEC_LIBDIR, files[i]);
+                if (access(path, R_OK) < 0)
+                        return problem_set(p, errno, "Reinstall mcp-exec", "A part of mcp-exec is missing: %s", path);
+        }
+        return 0;
+}
+
 static int check_manager(const Manager *m, Problem *p) {
         struct statfs fs;
 
@@ -166,7 +179,11 @@ static int sandbox_find_out(Sandbox *s, sd_event *event) {
         if (r < 0)
                 return r;
         if (!event)
-                return 0;
+                return 0; /* for printing only */
+
+        r = check_files(&s->problem);
+        if (r < 0)
+                return r;
 
         r = sweep_leftovers(s->manager);
         if (r < 0)
@@ -203,7 +220,7 @@ int sandbox_new(sd_event *event, bool is_user, Sandbox **ret) {
         if (r == -ENOMEM)
                 return log_oom();
         if (r < 0)
-                (void) sandbox_set_problem(s, r);
+                sandbox_set_problem(s, r);
         else if (s->settings->require_controllers != (CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU))
                 log_warning("RequireControllers= in %s is not the full set: limits of memory, processes or CPU "
                             "may not hold", CONFIG_FILE(is_user));
@@ -226,7 +243,7 @@ int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret) {
                 r = interpreter_resolve(s->settings->python, s->settings->bind_read_only_paths, &s->python,
                                         &s->problem);
         if (r < 0)
-                (void) sandbox_set_problem(s, r);
+                sandbox_set_problem(s, r);
 
         s->manager = calloc(1, sizeof(*s->manager));
         if (!s->manager)
