@@ -131,9 +131,12 @@ static void job_finish(Job *j) {
         job_free(j);
 }
 
-/* The unit's end is not known and never will be. Not a success, whatever the program did. */
-static void job_gone(Job *j, const char *why) {
-        log_warning("%s: %s; its result is unknown", j->unit, why);
+/* The unit's end is not known and never will be. Not a success, whatever the program did. m: the answer that says
+ * so, or NULL. */
+static void job_gone(Job *j, const char *why, sd_bus_message *m) {
+        const sd_bus_error *e = m ? sd_bus_message_get_error(m) : NULL;
+
+        log_warning("%s: %s; its result is unknown%s%s", j->unit, why, e ? ": " : "", e ? e->name : "");
         j->finished.result = WIRE_RESULT_GONE;
         job_finish(j);
 }
@@ -152,10 +155,10 @@ static int on_record(sd_bus_message *m, void *userdata, sd_bus_error *error _unu
         if (is_interrupted(m) && job_set_patience(j, STOP_PATIENCE_USEC) >= 0)
                 j->state = JOB_LIVE;
         else if (sd_bus_message_is_method_error(m, NULL) || record_read(m, &j->finished) < 0)
-                job_gone(j, "the service manager did not tell how it ended");
+                job_gone(j, "the service manager did not tell how it ended", m);
         else if (!j->start_failed && j->finished.main_code == 0)
                 /* A stub loaded for our question claims success of a unit that never ran. */
-                job_gone(j, "the service manager knows nothing of its process");
+                job_gone(j, "the service manager knows nothing of its process", NULL);
         else
                 job_finish(j);
         return 0;
@@ -173,14 +176,14 @@ static void job_step(Job *j) {
         r = sd_bus_call_method_async(j->manager->bus, &j->call, MANAGER_NAME, j->path, PROPERTIES_INTERFACE, "GetAll",
                                      on_record, j, "s", SERVICE_INTERFACE);
         if (r < 0)
-                job_gone(j, "the service manager cannot be asked");
+                job_gone(j, "the service manager cannot be asked", NULL);
 }
 
 static int on_patience(sd_event_source *s _unused_, uint64_t usec _unused_, void *userdata) {
         Job *j = userdata;
 
         if (j->n_stop_attempts >= STOP_ATTEMPTS_MAX) {
-                job_gone(j, "it does not end");
+                job_gone(j, "it does not end", NULL);
                 return 0;
         }
         log_warning("%s is still there, stopping it again", j->unit);
@@ -229,7 +232,7 @@ static int on_start_reply(sd_bus_message *m, void *userdata, sd_bus_error *error
                 return 0;
         if (sd_bus_message_read(m, "o", &path) < 0 || str_copy(&j->start_path, path) < 0) {
                 job_stop(j);
-                job_gone(j, "the service manager's answer is unreadable");
+                job_gone(j, "the service manager's answer is unreadable", NULL);
                 return 0;
         }
 
@@ -312,9 +315,9 @@ static int on_query_properties(sd_bus_message *m, void *userdata, sd_bus_error *
         if (is_interrupted(m))
                 return 0;
         if (sd_bus_message_is_method_error(m, NULL) || bus_read_properties(m, take_unit_property, j) < 0)
-                job_gone(j, "the service manager cannot tell its state");
+                job_gone(j, "the service manager cannot tell its state", m);
         else if (j->state == JOB_QUEUED && j->is_dead && !j->has_job)
-                job_gone(j, "it ended while the service manager was away");
+                job_gone(j, "it ended while the service manager was away", NULL);
         else if (j->state == JOB_QUEUED && !j->has_job)
                 job_on_start_removed(j, j->start_path, "done");
         else
@@ -333,7 +336,7 @@ static int on_query_unit(sd_bus_message *m, void *userdata, sd_bus_error *error 
         if (sd_bus_message_is_method_error(m, NULL) ||
             sd_bus_call_method_async(j->manager->bus, &j->query, MANAGER_NAME, j->path, PROPERTIES_INTERFACE, "GetAll",
                                      on_query_properties, j, "s", UNIT_INTERFACE) < 0)
-                job_gone(j, "the service manager does not know it any more");
+                job_gone(j, "the service manager does not know it any more", m);
         return 0;
 }
 
