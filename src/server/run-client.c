@@ -25,8 +25,7 @@
 #include "server/out-queue.h"
 #include "server/run-client.h"
 
-#define INITIALIZE_ID 1
-#define CALL_ID 2
+#define CALL_ID 2 /* 1 is the handshake */
 
 /* One line of the server: a reply of at most 1 MB, or one piece of output. */
 #define LINE_BYTES_MAX_CLIENT (16 * MIB)
@@ -153,46 +152,69 @@ static int exit_status_of(const char *status, int64_t exit_code) {
         return RUN_EXIT_INFRASTRUCTURE;
 }
 
-static const char* first_text(const JsonValue *result) {
-        const char *text;
+/* A member of a raw object, parsed. NULL when it is absent or carries text that cannot be kept. */
+static JsonValue* parse_member(const char *object, size_t n_bytes, const char *name) {
+        _cleanup_json_ JsonValue *v = NULL;
+        const char *raw;
+        size_t n_raw;
 
-        return json_get_string(json_member(json_element(json_member(result, "content"), 0), "text"), &text,
-                               NULL) ?
-                       text :
-                       "The server gave no reason";
+        if (json_raw_member(object, n_bytes, name, &raw, &n_raw) <= 0 || json_parse(raw, n_raw, &v) != 0)
+                return NULL;
+        return TAKE_PTR(v);
 }
 
-static void take_result(RunClient *c, const JsonValue *result) {
-        const JsonValue *s = json_member(result, "structuredContent"), *hints = json_member(s, "hints");
-        int64_t exit_code = RUN_EXIT_INFRASTRUCTURE;
-        const char *status, *text;
-        bool is_error = false;
+static void take_refusal(RunClient *c, const char *result, size_t n_result) {
+        _cleanup_json_ JsonValue *content = parse_member(result, n_result, "content");
+        const char *text;
 
-        (void) json_get_bool(json_member(result, "isError"), &is_error);
-        if (is_error || !json_get_string(json_member(s, "status"), &status, NULL)) {
-                fail(c, first_text(result));
+        fail(c, json_get_string(json_member(json_element(content, 0), "text"), &text, NULL) ?
+                        text :
+                        "The server gave no reason");
+}
+
+/* What the program printed is in the result once more, perhaps with a zero byte, which json_parse() refuses.
+ * So only the members that are needed are parsed. */
+static void take_result(RunClient *c, const char *result, size_t n_result) {
+        _cleanup_json_ JsonValue *is_error = parse_member(result, n_result, "isError");
+        _cleanup_json_ JsonValue *status = NULL, *code = NULL, *message = NULL, *hints = NULL;
+        int64_t exit_code = RUN_EXIT_INFRASTRUCTURE;
+        const char *s, *word, *text;
+        bool has_failed = false;
+        size_t n;
+
+        (void) json_get_bool(is_error, &has_failed);
+        if (!has_failed && json_raw_member(result, n_result, "structuredContent", &s, &n) > 0) {
+                status = parse_member(s, n, "status");
+                code = parse_member(s, n, "exit_code");
+                message = parse_member(s, n, "message");
+                hints = parse_member(s, n, "hints");
+        }
+        if (!json_get_string(status, &word, NULL)) {
+                take_refusal(c, result, n_result);
                 return;
         }
-        (void) json_get_integer(json_member(s, "exit_code"), &exit_code);
+        (void) json_get_integer(code, &exit_code);
 
         /* A program that ended by itself has said what it had to say; its exit status is enough. */
-        if (!streq(status, "ok") && !streq(status, "error") &&
-            json_get_string(json_member(s, "message"), &text, NULL))
+        if (!streq(word, "ok") && !streq(word, "error") && json_get_string(message, &text, NULL))
                 say(c, text);
         for (size_t i = 0; i < json_length(hints); i++)
                 if (json_get_string(json_element(hints, i), &text, NULL))
                         say(c, text);
 
-        c->exit_status = exit_status_of(status, exit_code);
+        c->exit_status = exit_status_of(word, exit_code);
 }
 
 static void take_line(RunClient *c, const char *line, size_t n_bytes) {
-        _cleanup_json_ JsonValue *message = NULL;
+        _cleanup_json_ JsonValue *message = NULL, *id = NULL;
         const JsonValue *error;
-        const char *method, *text;
-        int64_t id = 0;
+        const char *method, *text, *result;
+        int64_t number;
+        size_t n_result;
+        int r;
 
-        if (json_parse(line, n_bytes, &message) != 0) {
+        r = json_parse(line, n_bytes, &message);
+        if (r != 0 && r != JSON_E_TEXT) {
                 fail(c, "The server sent something that is not MCP");
                 return;
         }
@@ -209,8 +231,10 @@ static void take_line(RunClient *c, const char *line, size_t n_bytes) {
                                 "The server refused the call");
                 return;
         }
-        if (json_get_integer(json_member(message, "id"), &id) && id == CALL_ID)
-                take_result(c, json_member(message, "result"));
+        id = parse_member(line, n_bytes, "id");
+        if (json_get_integer(id, &number) && number == CALL_ID &&
+            json_raw_member(line, n_bytes, "result", &result, &n_result) > 0)
+                take_result(c, result, n_result);
 }
 
 static void take_lines(RunClient *c) {

@@ -39,7 +39,7 @@ static int report(int error, const char *message, const char *otherwise) {
 }
 
 /* The system's launcher admits root and the service's user. Anybody else has one of their own. What systemd
- * started is the service, also while the launcher's socket is missing: that must be said, not worked around. */
+ * started is the service, also while the launcher's socket is missing: that must be said, not circumvented. */
 static const char* choose_launcher(const ServeOptions *options) {
         if (options->launcher_socket_path)
                 return options->launcher_socket_path;
