@@ -26,7 +26,7 @@ void code_frame_init(CodeFrame *f, const char *code, size_t code_bytes, const ch
 
         *f = (CodeFrame) {};
 
-        memcpy(f->header, CODE_FRAME_MAGIC, RUNNER_WORD_BYTES);
+        memcpy(f->header, CODE_FRAME_MAGIC, strlen(CODE_FRAME_MAGIC));
         put_uint32(f->header + 8, CODE_FRAME_UNBUFFERED);
         put_uint32(f->header + 12, /* n_files= */ 0);
         put_uint64(f->header + 16, code_bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* CodeFrame: the one message that gives a runner its program, and what a runner says on the same socket.
- * The protocol is described in runner/README.md; these are the daemon's ends of it. */
+/* CodeFrame: the one message that gives a runner its program. The protocol is described in
+ * runner/README.md. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,12 +12,6 @@
 #define CODE_FRAME_HEADER_BYTES 40
 #define CODE_FRAME_MAGIC "MXCODE1\n"
 #define CODE_FRAME_UNBUFFERED (UINT32_C(1) << 0) /* what was printed survives a kill */
-
-#define RUNNER_WORD_BYTES 8
-#define RUNNER_WORD_READY "MXREADY\n"
-#define RUNNER_WORD_FAILED "MXFAILED"      /* then a u32: number of the check */
-#define RUNNER_WORD_STATUS "MXSTAT\0\0"    /* then a u16: exit code, or RUNNER_STATUS_SIGNAL + signal */
-#define RUNNER_STATUS_SIGNAL 0x100
 
 typedef struct CodeFrame {
         uint8_t header[CODE_FRAME_HEADER_BYTES];

@@ -115,7 +115,8 @@ static int say_missing_module(const char *module, const HintFacts *f, char **ret
         STRV_FOREACH(p, f->packages) {
                 if (b.n_bytes > PACKAGES_CHARS_MAX)
                         break;
-                r = buffer_printf(&b, "%s%.*s", n_named == 0 ? " Installed: " : ", ", (int) strcspn(*p, " "), *p);
+                r = buffer_printf(&b, "%s%.*s", n_named == 0 ? " Installed: " : ", ",
+                                  (int) strcspn(*p, " "), *p);
                 if (r < 0)
                         return r;
                 n_named++;

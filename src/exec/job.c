@@ -11,7 +11,7 @@ static const uint16_t allowed_next[_JOB_STATE_MAX] = {
         [JOB_QUEUED] = 1 << JOB_STARTING | 1 << JOB_DONE,
         [JOB_STARTING] = 1 << JOB_QUEUED | 1 << JOB_SENDING | 1 << JOB_ENDING | 1 << JOB_DONE,
         [JOB_SENDING] = 1 << JOB_QUEUED | 1 << JOB_RUNNING | 1 << JOB_ENDING | 1 << JOB_DONE,
-        [JOB_RUNNING] = 1 << JOB_ENDING | 1 << JOB_DONE,
+        [JOB_RUNNING] = 1 << JOB_QUEUED | 1 << JOB_ENDING | 1 << JOB_DONE,
         [JOB_ENDING] = 1 << JOB_DONE,
         [JOB_DONE] = 1 << JOB_LINGERING,
         [JOB_LINGERING] = 0,
@@ -95,8 +95,9 @@ static void job_on_sent(Unit *u, void *userdata) {
                 return;
 
         job_set_state(j, JOB_RUNNING);
-        if (j->handlers.on_started)
+        if (j->handlers.on_started && !j->is_announced)
                 j->handlers.on_started(j, j->userdata);
+        j->is_announced = true;
 }
 
 static void job_on_output(Unit *u, int stream, const void *data, size_t n_bytes, void *userdata) {
@@ -113,8 +114,8 @@ static void job_on_flood(Unit *u, void *userdata) {
 }
 
 /* A program whose code never arrived completely has not run, so it may be given to another unit: a warm one
- * can have died while it waited, and a launcher can have been restarted. Once, and never after the code was
- * sent. */
+ * can have died while it waited, and a launcher can have been restarted. Once, and never if it may have
+ * run. */
 static bool job_may_retry(const ExecJob *j) {
         return !j->is_sent && !j->is_retry && j->reason != JOB_REASON_CANCELLED &&
                 j->unit->fault != UNIT_FAULT_CHECK &&
@@ -134,13 +135,18 @@ static void job_on_fault(Unit *u, void *userdata) {
 static void job_on_dead(Unit *u, void *userdata) {
         ExecJob *j = userdata;
 
-        (void) u;
-
-        if (j->state == JOB_LINGERING)
+        if (j->state == JOB_LINGERING) {
                 engine_update_soon(j->engine);
-        else if (j->state == JOB_DONE)
-                ; /* the delivery will see it */
-        else if ((j->state == JOB_STARTING || j->state == JOB_SENDING) && job_may_retry(j)) {
+                return;
+        }
+        if (j->state == JOB_DONE) /* the delivery will see it */
+                return;
+
+        if (u->fault == UNIT_FAULT_CODE) { /* sent, as far as we could see, but never read */
+                j->is_sent = false;
+                j->sent_usec = 0;
+        }
+        if (j->state != JOB_ENDING && job_may_retry(j)) {
                 j->is_retry = true;
                 engine_requeue(j->engine, j);
         } else

@@ -146,7 +146,8 @@ static void judge_failure(const ResultFacts *f, ExecResult *r) {
         else if (f->fault == UNIT_FAULT_PROTOCOL)
                 blame_sandbox(r, "The runner inside the sandbox and the daemon do not understand each "
                                  "other. Administrators: install both from one package.");
-        else if (f->fault != UNIT_FAULT_NONE || f->fate != UNIT_FATE_FINISHED)
+        else if (f->fate != UNIT_FATE_FINISHED ||
+                 (f->fault != UNIT_FAULT_NONE && f->finished->main_code != CODE_EXITED)) /* we killed it */
                 blame_sandbox(r, "The sandbox was not ready in time; the machine may be overloaded. Run it "
                                  "again later.");
         else
@@ -188,9 +189,9 @@ static void judge_process(const ResultFacts *f, ExecResult *r) {
         /* init ends with 128 + n when its child was killed by n; its word tells that from the exit status
          * 128 + n. It is believed only where it fits to what systemd saw. */
         r->exit_code = m->main_status;
-        if (f->has_status && f->status > RUNNER_STATUS_SIGNAL &&
-            m->main_status == 128 + (f->status - RUNNER_STATUS_SIGNAL))
-                r->signal = f->status - RUNNER_STATUS_SIGNAL;
+        if (f->has_status && f->status > CONTROL_STATUS_SIGNAL &&
+            m->main_status == 128 + (f->status - CONTROL_STATUS_SIGNAL))
+                r->signal = f->status - CONTROL_STATUS_SIGNAL;
 }
 
 static void judge_finished(const ResultFacts *f, ExecResult *r) {
@@ -256,7 +257,7 @@ void result_judge(const ResultFacts *f, ExecResult *r) {
                 r->status = EXEC_CANCELLED;
                 (void) str_printf(&r->message, "The run was cancelled%s.",
                                   f->is_sent ? "" : " before the program started");
-        } else if (f->reason == JOB_REASON_TIMEOUT)
+        } else if (f->reason == JOB_REASON_TIMEOUT && f->is_sent)
                 r->status = EXEC_TIMEOUT;
         else if (f->reason == JOB_REASON_OUTPUT_LIMIT) {
                 r->status = EXEC_OUTPUT_LIMIT;

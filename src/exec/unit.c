@@ -49,115 +49,23 @@ static void unit_set_dead(Unit *u) {
         u->handlers->on_dead(u, u->userdata);
 }
 
-/* Takes the directory fd that comes with READY. Returns 0, or -EBADMSG when it is not exactly that. */
-static int unit_take_directory(Unit *u, struct msghdr *message) {
-        int fds[4], n_fds = 0;
-        struct stat st;
-
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-                size_t n;
-
-                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-                        continue;
-                n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-                for (size_t i = 0; i < n; i++) {
-                        int fd;
-
-                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-                        if (n_fds < (int) ELEMENTSOF(fds))
-                                fds[n_fds++] = fd;
-                        else
-                                safe_close(fd);
-                }
-        }
-
-        if (n_fds == 0)
-                return 0;
-        if (n_fds == 1 && u->directory_fd < 0 && !(message->msg_flags & MSG_CTRUNC) &&
-            fstat(fds[0], &st) >= 0 && S_ISDIR(st.st_mode)) {
-                u->directory_fd = fds[0];
-                return 0;
-        }
-        for (int i = 0; i < n_fds; i++)
-                safe_close(fds[i]);
-        return -EBADMSG;
-}
-
-static bool unit_word_is(const Unit *u, const char word[static RUNNER_WORD_BYTES]) {
-        return memcmp(u->word, word, RUNNER_WORD_BYTES) == 0;
-}
-
-/* Reads what the runner says before it has its code. Returns 1 when the word is complete, 0 when more must
- * come, or -errno; -ENODATA at the end of the stream. */
-static int unit_receive_word(Unit *u) {
-        union {
-                struct cmsghdr header; /* for its alignment */
-                char buffer[CMSG_SPACE(4 * sizeof(int))];
-        } control;
-        int r;
-
-        for (;;) {
-                struct iovec part = { u->word + u->n_word, sizeof(u->word) - u->n_word };
-                struct msghdr message = {
-                        .msg_iov = &part,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control),
-                };
-                ssize_t n;
-
-                n = recvmsg(u->control_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return errno == EAGAIN ? 0 : -errno;
-
-                r = unit_take_directory(u, &message);
-                if (r < 0)
-                        return r;
-                if (n == 0)
-                        return -ENODATA;
-
-                u->n_word += (size_t) n;
-                if (u->n_word == RUNNER_WORD_BYTES && unit_word_is(u, RUNNER_WORD_READY))
-                        return u->directory_fd >= 0 ? 1 : -EBADMSG;
-                if (u->n_word == sizeof(u->word))
-                        return unit_word_is(u, RUNNER_WORD_FAILED) ? 1 : -EBADMSG;
-                if (u->n_word > RUNNER_WORD_BYTES && !unit_word_is(u, RUNNER_WORD_FAILED))
-                        return -EBADMSG;
-        }
-}
-
-static uint32_t unit_failed_check(const Unit *u) {
-        const uint8_t *p = u->word + RUNNER_WORD_BYTES;
-
-        return (uint32_t) p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 | (uint32_t) p[3] << 24;
-}
-
 static void unit_read_control(Unit *u) {
         int r;
 
-        r = unit_receive_word(u);
-        if (r == 0)
+        r = control_receive_word(u->control_fd, &u->word);
+        if (r == CONTROL_E_INCOMPLETE)
                 return;
-        if (r == -ENODATA) {
+        if (r == CONTROL_E_END) {
                 /* The runner is gone; FINISHED brings its exit status. The timer waits for that. */
                 unit_close_control(u);
                 return;
         }
-        if (r < 0) {
-                unit_fail(u, UNIT_FAULT_PROTOCOL);
+        if (r == CONTROL_E_FAILED)
+                u->failed_check = control_word_check(&u->word);
+        if (r != 0) {
+                unit_fail(u, r == CONTROL_E_FAILED ? UNIT_FAULT_CHECK : UNIT_FAULT_PROTOCOL);
                 return;
         }
-
-        if (u->n_word == sizeof(u->word)) {
-                u->failed_check = unit_failed_check(u);
-                unit_fail(u, UNIT_FAULT_CHECK);
-                return;
-        }
-
-        if (u->fate != UNIT_FATE_NONE)
-                return;
 
         u->state = UNIT_READY;
         timer_disarm(u->ready_source);
@@ -183,14 +91,28 @@ static void unit_continue_sending(Unit *u) {
         }
 
         u->state = UNIT_RUNNING;
-        timer_disarm(u->ready_source);
         if (u->parameters.is_user) {
                 /* init watches this socket: its end is the order to die, and the program's status comes on
                  * it. */
                 u->control_source = sd_event_source_unref(u->control_source);
-        } else
-                unit_close_control(u);
+                timer_disarm(u->ready_source);
+        } else if (sd_event_source_set_io_events(u->control_source, /* events= */ 0) < 0 ||
+                   sd_event_source_set_enabled(u->control_source, SD_EVENT_ON) < 0) {
+                unit_fail(u, UNIT_FAULT_CODE);
+                return;
+        }
         u->handlers->on_sent(u, u->userdata);
+}
+
+/* The other end of the control socket is closed: the runner took the code, or it is dead. */
+static void unit_settle_code(Unit *u) {
+        if (u->control_fd < 0)
+                return;
+
+        if (!control_was_read(u->control_fd))
+                u->fault = UNIT_FAULT_CODE;
+        timer_disarm(u->ready_source);
+        unit_close_control(u);
 }
 
 static int unit_on_control(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
@@ -204,6 +126,8 @@ static int unit_on_control(sd_event_source *s, int fd, uint32_t revents, void *u
                 unit_read_control(u);
         else if (u->state == UNIT_SENDING)
                 unit_continue_sending(u);
+        else if (u->state == UNIT_RUNNING)
+                unit_settle_code(u);
         return 0;
 }
 
@@ -213,7 +137,7 @@ static int unit_on_ready_timeout(sd_event_source *s, uint64_t usec, void *userda
         (void) s;
         (void) usec;
 
-        unit_fail(u, u->state == UNIT_SENDING ? UNIT_FAULT_CODE : UNIT_FAULT_NOT_READY);
+        unit_fail(u, u->state == UNIT_STARTING ? UNIT_FAULT_NOT_READY : UNIT_FAULT_CODE);
         return 0;
 }
 
@@ -235,30 +159,18 @@ static int unit_on_dead_timeout(sd_event_source *s, uint64_t usec, void *userdat
         return 0;
 }
 
-/* User mode: what init says about the program, which ran as its child. It speaks only of its own run. */
-static void unit_receive_status(Unit *u) {
-        uint8_t word[RUNNER_WORD_BYTES + sizeof(uint16_t)];
-        ssize_t n;
-
-        if (u->control_fd < 0)
-                return;
-
-        n = recv(u->control_fd, word, sizeof(word), MSG_DONTWAIT);
-        if (n == (ssize_t) sizeof(word) && memcmp(word, RUNNER_WORD_STATUS, RUNNER_WORD_BYTES) == 0) {
-                u->status = (uint16_t) (word[8] | word[9] << 8);
-                u->has_status = true;
-        }
-}
-
 static void unit_on_finished(Unit *u, const WireFinished *m) {
         /* A failed check may still stand unread in the socket. */
-        if (u->state == UNIT_STARTING && u->control_fd >= 0 && unit_receive_word(u) > 0 &&
-            u->n_word == sizeof(u->word)) {
+        if (u->state == UNIT_STARTING && u->control_fd >= 0 &&
+            control_receive_word(u->control_fd, &u->word) == CONTROL_E_FAILED) {
                 u->fault = UNIT_FAULT_CHECK;
-                u->failed_check = unit_failed_check(u);
+                u->failed_check = control_word_check(&u->word);
         }
-        if (u->state == UNIT_RUNNING)
-                unit_receive_status(u);
+        if (u->state == UNIT_RUNNING) {
+                if (u->parameters.is_user && u->control_fd >= 0)
+                        u->has_status = control_receive_status(u->control_fd, &u->status);
+                unit_settle_code(u);
+        }
 
         u->fate = UNIT_FATE_FINISHED;
         u->finished = *m;
@@ -390,7 +302,7 @@ int unit_new(const UnitParameters *p, const UnitHandlers *handlers, void *userda
                 return -ENOMEM;
 
         u->parameters = *p;
-        u->control_fd = u->directory_fd = -EBADF;
+        u->control_fd = u->word.directory_fd = -EBADF;
         u->handlers = handlers;
         u->userdata = userdata;
         u->job.on_message = unit_on_message;
@@ -429,7 +341,7 @@ Unit* unit_free(Unit *u) {
         unit_close_control(u);
         collector_done(&u->out);
         collector_done(&u->err);
-        safe_close(u->directory_fd);
+        safe_close(u->word.directory_fd);
         free(u->refusal);
         free(u);
         return NULL;

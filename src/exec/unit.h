@@ -17,6 +17,7 @@
 
 #include "exec/code-frame.h"
 #include "exec/collector.h"
+#include "exec/control.h"
 #include "exec/launcher-client.h"
 #include "exec/list.h"
 #include "wire/wire.h"
@@ -44,7 +45,7 @@ typedef enum UnitFault {
         UNIT_FAULT_NOT_READY, /* the runner did not say READY in time */
         UNIT_FAULT_CHECK,     /* the runner found a wall missing: Unit.failed_check */
         UNIT_FAULT_PROTOCOL,  /* the runner said something else */
-        UNIT_FAULT_CODE,      /* the runner does not take its code */
+        UNIT_FAULT_CODE,      /* the runner did not take its code: the program has not run */
         UNIT_FAULT_OUTPUT,    /* a pipe cannot be read, or there is no memory for it */
 } UnitFault;
 
@@ -79,10 +80,8 @@ struct Unit {
         bool is_stopped;         /* STOP was sent */
 
         int control_fd;
-        int directory_fd;        /* the run's working directory, from READY; it outlives the unit */
         sd_event_source *control_source, *ready_source, *dead_source;
-        uint8_t word[RUNNER_WORD_BYTES + sizeof(uint32_t)];
-        size_t n_word;
+        ControlWord word;        /* its directory_fd shows the run's files as long as the unit exists here */
         CodeFrame frame;
         Collector out, err;
 
