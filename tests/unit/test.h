@@ -39,15 +39,28 @@ static struct {
         }                                                                                       \
         static void test_##case_name(void)
 
-__attribute__((__format__(__printf__, 3, 4), __noreturn__, __unused__))
+/* A value may hold anything; what TAP or a terminal would take for its own is shown as \xNN. */
+__attribute__((__unused__)) static void test_print(const char *text) {
+        for (; *text; text++)
+                if ((unsigned char) *text < 0x20 || *text == 0x7f)
+                        printf("\\x%02x", (unsigned char) *text);
+                else
+                        (void) putchar(*text);
+}
+
+__attribute__((__format__(__printf__, 3, 4), __noreturn__, __noinline__, __unused__))
 static void test_fail(const char *file, int line, const char *format, ...) {
+        char *text = NULL;
         va_list ap;
 
-        printf("# %s:%d: ", file, line);
         va_start(ap, format);
-        vprintf(format, ap);
+        if (vasprintf(&text, format, ap) < 0)
+                text = NULL;
         va_end(ap);
+        printf("# %s:%d: ", file, line);
+        test_print(text ? text : format);
         printf("\n");
+        free(text);
         longjmp(test_state.leave, 1);
 }
 
@@ -86,23 +99,26 @@ static void test_fail(const char *file, int line, const char *format, ...) {
 /* For strings that say something: the text must contain the part. */
 #define ASSERT_CONTAINS(text, part) test_contains(__FILE__, __LINE__, #text, text, part)
 
-__attribute__((__unused__)) static void test_eq_str(const char *file, int line, const char *what,
-                                                    const char *actual, const char *expected) {
+__attribute__((__noinline__, __unused__)) static void test_eq_str(const char *file, int line,
+                                                                  const char *what, const char *actual,
+                                                                  const char *expected) {
         if (actual && expected ? strcmp(actual, expected) != 0 : actual != expected)
                 test_fail(file, line, "%s is \"%s\", expected \"%s\"", what, actual ? actual : "(NULL)",
                           expected ? expected : "(NULL)");
 }
 
-__attribute__((__unused__)) static void test_contains(const char *file, int line, const char *what,
-                                                      const char *text, const char *part) {
+__attribute__((__noinline__, __unused__)) static void test_contains(const char *file, int line,
+                                                                    const char *what, const char *text,
+                                                                    const char *part) {
         if (!text || !strstr(text, part))
                 test_fail(file, line, "%s is \"%s\", expected it to contain \"%s\"", what,
                           text ? text : "(NULL)", part);
 }
 
-__attribute__((__unused__)) static void test_eq_mem(const char *file, int line, const char *what,
-                                                    const void *actual, size_t n_actual,
-                                                    const void *expected, size_t n_expected) {
+__attribute__((__noinline__, __unused__)) static void test_eq_mem(const char *file, int line,
+                                                                  const char *what, const void *actual,
+                                                                  size_t n_actual, const void *expected,
+                                                                  size_t n_expected) {
         const unsigned char *a = actual, *e = expected;
         size_t i = 0;
 
