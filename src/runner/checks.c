@@ -151,6 +151,16 @@ static bool is_run_hidden(void) {
         return is_read_only("/run");
 }
 
+static bool can_open(const char *path) {
+        int fd;
+
+        fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+        if (fd < 0)
+                return false;
+        (void) close(fd);
+        return true;
+}
+
 int check_quick(const RunnerFacts *facts) {
         char text[PROC_TEXT_BYTES];
         int check;
@@ -175,8 +185,12 @@ int check_quick(const RunnerFacts *facts) {
                 return RUNNER_CHECK_RUN_DIRECTORY;
         if (!is_read_only("/") || !is_read_only("/usr"))
                 return RUNNER_CHECK_READ_ONLY;
+        if (access("/sys/kernel", F_OK) == 0 || access("/sys/fs", F_OK) == 0)
+                return RUNNER_CHECK_SYSFS;
+        if (can_open("/dev/ptmx") || can_open("/dev/pts/ptmx"))
+                return RUNNER_CHECK_TERMINALS;
 
-        return RUNNER_CHECK_OK;
+        return probe_harmless();
 }
 
 bool is_limited_tmpfs(const char *proc_mountinfo, const char *mount_point) {
@@ -239,16 +253,6 @@ static bool sees_only_itself(void) {
         return n_self == 1 && n_others == 0;
 }
 
-static bool can_open(const char *path) {
-        int fd;
-
-        fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-        if (fd < 0)
-                return false;
-        (void) close(fd);
-        return true;
-}
-
 int check_all(const RunnerFacts *facts) {
         char mountinfo[PROC_TEXT_BYTES];
         int check;
@@ -264,12 +268,8 @@ int check_all(const RunnerFacts *facts) {
                 return RUNNER_CHECK_TMP;
         if (!is_small_tmpfs(facts, mountinfo, "/dev/shm"))
                 return RUNNER_CHECK_SHM;
-        if (access("/sys/kernel", F_OK) == 0 || access("/sys/fs", F_OK) == 0)
-                return RUNNER_CHECK_SYSFS;
-        if (can_open("/dev/ptmx") || can_open("/dev/pts/ptmx"))
-                return RUNNER_CHECK_TERMINALS;
         if (!sees_only_itself())
                 return RUNNER_CHECK_PROCESSES;
 
-        return probe_system_calls("/tmp");
+        return probe_all("/tmp");
 }

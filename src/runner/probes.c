@@ -66,17 +66,26 @@ static bool can_set_user_id(const char *writable_dir) {
         return is_possible;
 }
 
-int probe_system_calls(const char *writable_dir) {
-        const struct sched_param realtime = { .sched_priority = 1 };
-
-        assert(writable_dir);
-
+int probe_harmless(void) {
         if (can_make_sockets())
                 return RUNNER_CHECK_SOCKETS;
         if (can_use_io_uring())
                 return RUNNER_CHECK_IO_URING;
         if (can_use_keyrings())
                 return RUNNER_CHECK_KEYRINGS;
+
+        return RUNNER_CHECK_OK;
+}
+
+int probe_all(const char *writable_dir) {
+        const struct sched_param realtime = { .sched_priority = 1 };
+        int check;
+
+        assert(writable_dir);
+
+        check = probe_harmless();
+        if (check != RUNNER_CHECK_OK)
+                return check;
         if (can_set_user_id(writable_dir))
                 return RUNNER_CHECK_SET_USER_ID;
         if (!is_refused(sched_setscheduler(0, SCHED_FIFO, &realtime)))

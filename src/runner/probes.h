@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Attempts to do what the system call filter has to refuse. */
+/* Attempts to do what the system call filter has to refuse. Both return a check number (checks.h). */
 
-/* Tries every one, in a process that is not to do anything else if one succeeds (it may then be traced or stand in a
- * namespace of its own). writable_dir is where files may be made. Returns a check number. */
-int probe_system_calls(const char *writable_dir);
+/* Those that leave no trace in this process whatever comes of them, and cost a few microseconds. */
+int probe_harmless(void);
+
+/* Every one, in a process that is not to do anything else if one succeeds (it may then be traced, or stand in a
+ * namespace of its own). writable_dir is where files may be made. */
+int probe_all(const char *writable_dir);
