@@ -35,16 +35,29 @@ static int compare_folded(const char *a, const char *b, char end) {
         }
 }
 
-/* By name; of two entries for one name the one with a version comes first. */
 static int compare_entries(const void *a, const void *b) {
-        const char *x = *(char *const*) a, *y = *(char *const*) b;
+        return compare_folded(*(char *const*) a, *(char *const*) b, ' ');
+}
+
+/* What comes first is what an import finds; but an entry without version gives way to one with it. */
+static int keep(char ***l, const char *name, size_t n_name, const char *version, size_t n_version) {
+        _cleanup_free_ char *entry = NULL;
         int r;
 
-        r = compare_folded(x, y, ' ');
-        if (r != 0)
+        r = n_version > 0 ? str_printf(&entry, "%.*s %.*s", (int) n_name, name, (int) n_version, version)
+                          : str_printf(&entry, "%.*s", (int) n_name, name);
+        if (r < 0)
                 return r;
-        r = !strchr(x, ' ') - !strchr(y, ' ');
-        return r != 0 ? r : strcmp(x, y);
+        for (char **s = *l; s && *s; s++) {
+                if (compare_folded(*s, entry, ' ') != 0)
+                        continue;
+                if (!strchr(*s, ' ')) {
+                        free(*s);
+                        *s = TAKE_PTR(entry);
+                }
+                return 0;
+        }
+        return strv_extend(l, entry);
 }
 
 static bool is_plain(const char *s, size_t n) {
@@ -92,8 +105,7 @@ static int add_entry(char ***l, const char *entry) {
         }
         if (n_name == 0)
                 return 0;
-        return n_version > 0 ? strv_extendf(l, "%.*s %.*s", (int) n_name, entry, (int) n_version, dash + 1)
-                             : strv_extendf(l, "%.*s", (int) n_name, entry);
+        return keep(l, entry, n_name, dash ? dash + 1 : NULL, n_version);
 }
 
 static int scan_directory(int root_fd, const char *path, size_t *n_left, char ***l) {
@@ -157,29 +169,24 @@ static int scan_pythons(int root_fd, const char *parent, size_t *n_left, char **
 }
 
 int tool_packages_scan_at(int root_fd, char ***ret) {
-        static const char *const parents[] = { "usr/lib", "usr/lib64", "usr/local/lib" };
+        static const char *const parents[] = { "usr/lib", "usr/lib64" };
         _cleanup_strv_ char **l = NULL;
-        size_t n_left = PACKAGES_MAX, n, n_kept = 0;
+        size_t n_left = PACKAGES_MAX;
         int r;
 
         assert(ret);
 
-        r = scan_directory(root_fd, "usr/lib/python3/dist-packages", &n_left, &l);
+        /* In the order of sys.path. */
+        r = scan_pythons(root_fd, "usr/local/lib", &n_left, &l);
+        if (r >= 0)
+                r = scan_directory(root_fd, "usr/lib/python3/dist-packages", &n_left, &l);
         for (size_t i = 0; i < ELEMENTSOF(parents) && r >= 0; i++)
                 r = scan_pythons(root_fd, parents[i], &n_left, &l);
         if (r < 0)
                 return r;
 
-        n = strv_length(l);
-        if (n > 0)
-                qsort(l, n, sizeof(*l), compare_entries);
-        for (size_t i = 0; i < n; i++)
-                if (n_kept > 0 && compare_folded(l[n_kept - 1], l[i], ' ') == 0)
-                        free(l[i]);
-                else
-                        l[n_kept++] = l[i];
         if (l)
-                l[n_kept] = NULL;
+                qsort(l, strv_length(l), sizeof(*l), compare_entries);
         *ret = TAKE_PTR(l);
         return 0;
 }
