@@ -65,7 +65,7 @@ static int refusal_body(HttpRequest *q, Buffer *b) {
                                      refusal->message);
         if (q->n_body_bytes == q->body.n_bytes)
                 return mcp_error_reply(q->body.data, q->body.n_bytes, refusal->code, refusal->message, b);
-        skipped_begin(&q->skipped, q->body.data, q->body.n_bytes);
+        skipped_head(&q->skipped, q->body.data, q->body.n_bytes);
         return skipped_error(&q->skipped, refusal->code, refusal->message, b);
 }
 

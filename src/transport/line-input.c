@@ -47,7 +47,7 @@ static void skip_begin(LineTransport *t, int code, const char *message) {
         t->is_skipping = true;
         t->skip_code = code;
         t->skip_message = message;
-        skipped_begin(&t->skipped, t->in.data, t->in.n_bytes);
+        skipped_head(&t->skipped, t->in.data, t->in.n_bytes);
 }
 
 static void skip_end(LineTransport *t) {
@@ -57,6 +57,7 @@ static void skip_end(LineTransport *t) {
         if (skipped_error(&t->skipped, t->skip_code, t->skip_message, &reply) < 0 ||
             line_enqueue(t, reply.data, reply.n_bytes) < 0)
                 t->is_failed = true;
+        skipped_done(&t->skipped);
 }
 
 /* Everything in memory belongs to a message too long to keep. */

@@ -68,7 +68,7 @@ static void take_tail_id(SkippedMessage *s) {
                         continue;
                 while (before > 0 && is_space(s->tail[before - 1]))
                         before--;
-                if (before == 0 || (s->tail[before - 1] != ',' && s->tail[before - 1] != '{'))
+                if (before == 0 || s->tail[before - 1] != ',')
                         continue;
                 if (buffer_append(&text, "{", 1) < 0 || buffer_append(&text, s->tail + i, n - i) < 0)
                         return;
@@ -78,11 +78,9 @@ static void take_tail_id(SkippedMessage *s) {
         }
 }
 
-void skipped_begin(SkippedMessage *s, const char *head, size_t n_bytes) {
+void skipped_head(SkippedMessage *s, const char *head, size_t n_bytes) {
         assert(s);
 
-        buffer_consume(&s->id, s->id.n_bytes);
-        s->n_tail = 0;
         (void) take_id(s, head, n_bytes);
 }
 
@@ -116,4 +114,5 @@ void skipped_done(SkippedMessage *s) {
         assert(s);
 
         buffer_done(&s->id);
+        s->n_tail = 0;
 }

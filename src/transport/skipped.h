@@ -16,9 +16,11 @@ typedef struct SkippedMessage {
         size_t n_tail;
 } SkippedMessage;
 
-/* head: the first bytes of the message, as many as were kept. They are not pushed by this. */
-void skipped_begin(SkippedMessage *s, const char *head, size_t n_bytes);
+/* The first bytes of the message, as many as were kept; before or after the others are pushed. */
+void skipped_head(SkippedMessage *s, const char *head, size_t n_bytes);
+/* The next bytes of it. */
 void skipped_push(SkippedMessage *s, const char *data, size_t n_bytes);
+/* Ready for another message. */
 void skipped_done(SkippedMessage *s);
 
 /* At the end of the message: appends the error reply, with the id if one was seen. Returns 0 or -ENOMEM. */

@@ -169,7 +169,8 @@ TEST(longest_line_is_still_read) {
         Pair p;
 
         pair_init(&p);
-        send_long(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"x\":\"", LINE_BYTES_MAX - 48, "\"}\n");
+        send_long(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"x\":\"", LINE_BYTES_MAX - 48,
+                  "\"}\n");
         ASSERT_TRUE(fixture_receive(&p.f, p.fd, &b));
         ASSERT_EQ_STR(b.data, PONG("1") "\n");
         pair_done(&p);
@@ -184,9 +185,11 @@ static void check_too_long(size_t n_letters, const char *head, const char *tail,
         send_long(&p, head, n_letters, tail);
         fixture_send_str(&p.f, p.fd, "\n" PING("2") "\n");
         ASSERT_TRUE(fixture_receive(&p.f, p.fd, &b));
-        ASSERT_EQ_INT(buffer_printf(&expected,
-                                    "{\"jsonrpc\":\"2.0\",%s\"error\":{\"code\":-32600,\"message\":\"%s\"}}\n%s\n", id,
-                                    TOO_LONG, PONG("2")), 0);
+        ASSERT_EQ_INT(
+                buffer_printf(&expected,
+                              "{\"jsonrpc\":\"2.0\",%s\"error\":{\"code\":-32600,\"message\":\"%s\"}}\n%s\n",
+                              id, TOO_LONG, PONG("2")),
+                0);
         ASSERT_EQ_STR(b.data, expected.data);
         ASSERT_TRUE(p.budget.used_bytes < MIB);
         pair_done(&p);
@@ -404,107 +407,4 @@ TEST(client_that_leaves_during_drain_is_cancelled) {
         ASSERT_EQ_UINT(p.f.n_cancelled, 1);
         ASSERT_EQ_UINT(p.f.n_closed, 1);
         pair_done(&p);
-}
-
-static LineTransport* open_two(Fixture *f, int input_fd, int output_fd) {
-        LineTransport *t = NULL;
-
-        ASSERT_EQ_INT(line_transport_new(&(LineTransportParameters) {
-                                .event = f->event,
-                                .server = f->server,
-                                .principal = "local",
-                                .input_fd = input_fd,
-                                .output_fd = output_fd,
-                                .on_closed = on_closed,
-                                .userdata = f,
-                        }, &t), 0);
-        return t;
-}
-
-TEST(regular_files_work_as_input_and_output) {
-        static const char text[] = PING("1") "\n" PING("2");
-        _cleanup_free_ char *got = NULL;
-        int input, output, copy;
-        LineTransport *t;
-        Fixture f;
-
-        fixture_init(&f);
-        input = memfd_new_sealed("input", text, strlen(text));
-        output = memfd_create("output", MFD_CLOEXEC);
-        copy = dup(output);
-        ASSERT_TRUE(input >= 0 && output >= 0 && copy >= 0);
-        t = open_two(&f, input, output);
-        fixture_wait(&f, &f.n_closed, 1);
-        ASSERT_EQ_INT(lseek(copy, 0, SEEK_SET), 0);
-        ASSERT_EQ_INT(fd_read_all(copy, MIB, &got, NULL), 0);
-        ASSERT_EQ_STR(got, PONG("1") "\n" PONG("2") "\n");
-        t = line_transport_free(t);
-        (void) safe_close(copy);
-        fixture_done(&f);
-}
-
-TEST(closed_output_pipe_ends_the_transport_and_its_runs) {
-        int input[2], output[2];
-        LineTransport *t;
-        Fixture f;
-
-        fixture_init(&f);
-        ASSERT_EQ_INT(pipe_new(input), 0);
-        ASSERT_EQ_INT(pipe_new(output), 0);
-        t = open_two(&f, input[0], output[1]);
-        fixture_send_str(&f, input[1], CALL("1", "wait") "\n");
-        ASSERT_EQ_UINT(f.n_waiting, 1);
-        (void) safe_close(output[0]);
-        (void) fixture_run(&f);
-        ASSERT_EQ_UINT(f.n_cancelled, 1);
-        ASSERT_EQ_UINT(f.n_closed, 1);
-        t = line_transport_free(t);
-        (void) safe_close(input[1]);
-        fixture_done(&f);
-}
-
-TEST(idle_transport_does_not_spin) {
-        int input[2], output[2];
-        LineTransport *t;
-        unsigned n = 0;
-        Fixture f;
-
-        fixture_init(&f);
-        ASSERT_EQ_INT(pipe_new(input), 0);
-        ASSERT_EQ_INT(pipe_new(output), 0);
-        t = open_two(&f, input[0], output[1]);
-        (void) fixture_run(&f);
-        for (uint64_t end = now_monotonic_usec() + 50 * USEC_PER_MSEC; now_monotonic_usec() < end; n++)
-                (void) sd_event_run(f.event, 50 * USEC_PER_MSEC);
-        ASSERT_TRUE(n < 5);
-        t = line_transport_free(t);
-        (void) safe_close(input[1]);
-        (void) safe_close(output[0]);
-        fixture_done(&f);
-}
-
-TEST(standard_descriptors_are_given_back_as_they_were) {
-        int input[2], output[2], saved, status;
-        LineTransport *t;
-        Fixture f;
-
-        fixture_init(&f);
-        ASSERT_EQ_INT(pipe_new(input), 0);
-        ASSERT_EQ_INT(pipe_new(output), 0);
-        saved = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-        ASSERT_EQ_INT(dup2(input[0], STDIN_FILENO), STDIN_FILENO);
-        t = open_two(&f, STDIN_FILENO, output[1]);
-        ASSERT_TRUE(fcntl(input[0], F_GETFL) & O_NONBLOCK);
-        t = line_transport_free(t);
-        status = fcntl(STDIN_FILENO, F_GETFL);
-        if (saved >= 0) {
-                (void) dup2(saved, STDIN_FILENO);
-                (void) safe_close(saved);
-        }
-        ASSERT_TRUE(status >= 0);
-        ASSERT_FALSE(status & O_NONBLOCK);
-        (void) safe_close(input[0]);
-        (void) safe_close(input[1]);
-        (void) safe_close(output[0]);
-        fixture_done(&f);
 }

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+
+/* HTTP: calls that take their time, event streams, hang-ups, sessions. */
+
+#include "http-fixture.h"
+
+TEST(call_waits_while_others_are_served) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), other = BUFFER_INIT(0);
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        post_on(&h, fd, "Accept: application/json\r\n", CALL("wait"));
+        ASSERT_TRUE(fixture_receive(&h.f, fd, &b));
+        ASSERT_EQ_UINT(h.f.n_waiting, 1);
+        ASSERT_EQ_UINT(b.n_bytes, 0);
+        post(&h, "", PING, &other);
+        ASSERT_EQ_STR(reply_body(&other), PONG);
+        fixture_release(&h.f);
+        (void) settle(&h, fd, &b);
+        ASSERT_EQ_STR(reply_body(&b), RESULT);
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(waiting_request_does_not_spin) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        unsigned n = 0;
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        post_on(&h, fd, "", CALL("wait"));
+        for (uint64_t end = now_monotonic_usec() + 100 * USEC_PER_MSEC; now_monotonic_usec() < end; n++)
+                (void) sd_event_run(h.f.event, 100 * USEC_PER_MSEC);
+        ASSERT_TRUE(n < 10);
+        fixture_release(&h.f);
+        (void) settle(&h, fd, &b);
+        ASSERT_EQ_STR(reply_body(&b), RESULT);
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(big_reply_arrives_whole) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        post_on(&h, fd, "", CALL("big"));
+        fixture_release(&h.f);
+        for (unsigned i = 0; i < 1000 && b.n_bytes < MIB; i++) {
+                ASSERT_TRUE(fixture_receive(&h.f, fd, &b));
+                (void) sd_event_run(h.f.event, 5 * USEC_PER_MSEC);
+        }
+        ASSERT_EQ_UINT(strlen(reply_body(&b)),
+                       MIB + sizeof("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[\"\"]}}") - 1);
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(progress_makes_an_event_stream) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        post_on(&h, fd, MODERN, CALL_MODERN("wait", ",\"progressToken\":5"));
+        (void) settle(&h, fd, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 200 ");
+        ASSERT_CONTAINS(b.data, "Content-Type: text/event-stream\r\n");
+        ASSERT_CONTAINS(b.data, "Cache-Control: no-cache\r\n");
+        ASSERT_CONTAINS(b.data, "X-Accel-Buffering: no\r\n");
+
+        buffer_consume(&b, b.n_bytes);
+        ASSERT_EQ_INT(mcp_call_progress(h.f.calls[0], USEC_PER_SEC, "working"), 0);
+        (void) settle(&h, fd, &b);
+        ASSERT_CONTAINS(b.data,
+                        "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",");
+        ASSERT_CONTAINS(b.data, "}\n\n");
+
+        buffer_consume(&b, b.n_bytes);
+        fixture_release(&h.f);
+        (void) settle(&h, fd, &b);
+        ASSERT_CONTAINS(b.data, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":");
+        ASSERT_CONTAINS(b.data, "\r\n0\r\n\r\n");
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(client_that_takes_only_streams_gets_one) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+
+        http_init(&h, true, NULL);
+        post(&h, "Accept: text/event-stream\r\n", PING, &b);
+        ASSERT_CONTAINS(b.data, "Content-Type: text/event-stream\r\n");
+        ASSERT_CONTAINS(b.data, "event: message\ndata: " PONG "\n\n");
+        http_done(&h);
+}
+
+TEST(client_that_takes_only_json_gets_json_even_with_progress) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        post_on(&h, fd, "Accept: application/json\r\n" MODERN, CALL_MODERN("wait", ",\"progressToken\":5"));
+        ASSERT_EQ_UINT(h.f.n_waiting, 1);
+        ASSERT_EQ_INT(mcp_call_progress(h.f.calls[0], USEC_PER_SEC, "working"), 0);
+        fixture_release(&h.f);
+        (void) settle(&h, fd, &b);
+        ASSERT_CONTAINS(b.data, "Content-Type: application/json\r\n");
+        ASSERT_FALSE(strstr(b.data, "progress"));
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(slow_call_becomes_an_event_stream) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        uint64_t start = now_monotonic_usec();
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        post_on(&h, fd, "Accept: application/json, text/event-stream\r\n", CALL("wait"));
+        while (b.n_bytes == 0 && now_monotonic_usec() < start + 20 * USEC_PER_SEC) {
+                (void) sd_event_run(h.f.event, USEC_PER_SEC);
+                ASSERT_TRUE(fixture_receive(&h.f, fd, &b));
+        }
+        ASSERT_TRUE(now_monotonic_usec() >= start + 4 * USEC_PER_SEC);
+        ASSERT_CONTAINS(b.data, "Content-Type: text/event-stream\r\n");
+        fixture_release(&h.f);
+        (void) settle(&h, fd, &b);
+        ASSERT_CONTAINS(b.data, "event: message\ndata: " RESULT "\n\n");
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+static void check_hangup(const char *headers, const char *body, unsigned n_cancelled) {
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        post_on(&h, fd, headers, body);
+        ASSERT_EQ_UINT(h.f.n_waiting, 1);
+        (void) safe_close(fd);
+        for (unsigned i = 0; i < 200 && listener_n_connections(h.listener) > 0; i++)
+                (void) sd_event_run(h.f.event, 10 * USEC_PER_MSEC);
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        ASSERT_EQ_UINT(h.f.n_cancelled, n_cancelled);
+        fixture_release(&h.f); /* nobody listens; nobody falls */
+        (void) fixture_run(&h.f);
+        http_done(&h);
+}
+
+TEST(hangup_cancels_a_modern_call_that_waits_for_json) {
+        check_hangup("Accept: application/json\r\n" MODERN, CALL_MODERN("wait", ""), 1);
+}
+
+TEST(hangup_cancels_a_modern_call_that_streams) {
+        check_hangup(MODERN, CALL_MODERN("wait", ",\"progressToken\":5"), 1);
+}
+
+TEST(hangup_does_not_cancel_a_call_of_the_handshake_era) {
+        check_hangup("", CALL("wait"), 0);
+}
+
+/* The session id out of a reply. */
+static void session_of(const Buffer *b, char ret[static 65]) {
+        const char *p = strstr(b->data, "Mcp-Session-Id: ");
+
+        ASSERT_TRUE(p);
+        memcpy(ret, p + strlen("Mcp-Session-Id: "), 64);
+        ret[64] = 0;
+        ASSERT_EQ_UINT(strspn(ret, "0123456789abcdef"), 64);
+}
+
+static void with_session(const char *id, char ret[static 100]) {
+        (void) snprintf(ret, 100, "Mcp-Session-Id: %s\r\n", id);
+}
+
+TEST(session_lives_until_it_is_deleted) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), request = BUFFER_INIT(0);
+        char id[65], header[100];
+        Http h;
+
+        http_init(&h, true, NULL);
+        post(&h, "", INITIALIZE, &b);
+        ASSERT_CONTAINS(b.data, "\"protocolVersion\":\"2025-06-18\"");
+        session_of(&b, id);
+        with_session(id, header);
+        post(&h, header, PING, &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        ASSERT_FALSE(strstr(b.data, "Mcp-Session-Id"));
+
+        ASSERT_EQ_INT(buffer_printf(&request, "DELETE /mcp HTTP/1.1\r\n" H "%s\r\n", header), 0);
+        exchange(&h, request.data, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 204 ");
+        post(&h, header, PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+        exchange(&h, request.data, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+        http_done(&h);
+}
+
+TEST(session_outlives_the_daemon) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        char id[65], header[100];
+        Http h;
+
+        http_init(&h, true, NULL);
+        post(&h, "", INITIALIZE, &b);
+        session_of(&b, id);
+        http_done(&h);
+
+        http_init(&h, true, NULL);
+        with_session(id, header);
+        post(&h, header, PING, &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        id[40] = id[40] == '0' ? '1' : '0';
+        with_session(id, header);
+        post(&h, header, PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+        http_done(&h);
+}
+
+TEST(session_of_another_token_is_unknown) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        char id[65], header[200];
+        Http h;
+
+        http_init(&h, true, NULL);
+        post(&h, "", INITIALIZE, &b);
+        session_of(&b, id);
+        http_done(&h);
+
+        http_init(&h, false, TOKEN);
+        (void) snprintf(header, sizeof(header), "Mcp-Session-Id: %s\r\nX-MCP-AUTH: " TOKEN "\r\n", id);
+        post(&h, header, PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+        http_done(&h);
+}
+
+TEST(failed_handshake_makes_no_session) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+
+        http_init(&h, true, NULL);
+        post(&h, "", "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{}}", &b);
+        ASSERT_CONTAINS(b.data, "\"error\"");
+        ASSERT_FALSE(strstr(b.data, "Mcp-Session-Id"));
+        http_done(&h);
+}
+
+TEST(cancel_works_within_a_session_only) {
+        static const char cancel[] =
+                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}";
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), waiting = BUFFER_INIT(0);
+        char id[65], header[100];
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        post(&h, "", INITIALIZE, &b);
+        session_of(&b, id);
+        with_session(id, header);
+        fd = http_connect(&h);
+        post_on(&h, fd, header, CALL("wait"));
+        post(&h, "", INITIALIZE, &b);
+        session_of(&b, id);
+        with_session(id, header);
+        post(&h, header, cancel, &b); /* another session's id 1 */
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 202 ");
+        ASSERT_EQ_UINT(h.f.n_cancelled, 0);
+        fixture_release(&h.f);
+        (void) settle(&h, fd, &waiting);
+
+        buffer_consume(&waiting, waiting.n_bytes);
+        post_on(&h, fd, header, CALL("wait"));
+        post(&h, header, cancel, &b);
+        ASSERT_EQ_UINT(h.f.n_cancelled, 1);
+        (void) settle(&h, fd, &waiting);
+        ASSERT_CONTAINS(waiting.data, "HTTP/1.1 202 ");
+        ASSERT_EQ_STR(reply_body(&waiting), "");
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(deleted_session_answers_those_who_wait) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), request = BUFFER_INIT(0), waiting = BUFFER_INIT(0);
+        char id[65], header[100];
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        post(&h, "", INITIALIZE, &b);
+        session_of(&b, id);
+        with_session(id, header);
+        fd = http_connect(&h);
+        post_on(&h, fd, header, CALL("wait"));
+        ASSERT_EQ_INT(buffer_printf(&request, "DELETE /mcp HTTP/1.1\r\n" H "%s\r\n", header), 0);
+        exchange(&h, request.data, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 204 ");
+        ASSERT_EQ_UINT(h.f.n_cancelled, 1);
+        (void) settle(&h, fd, &waiting);
+        ASSERT_CONTAINS(waiting.data, "HTTP/1.1 404 ");
+        ASSERT_CONTAINS(reply_body(&waiting), "\"code\":-31000");
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(freeing_the_listener_ends_waiting_and_streaming_requests) {
+        Http h;
+        int waiting, streaming, half;
+
+        http_init(&h, true, NULL);
+        waiting = http_connect(&h);
+        streaming = http_connect(&h);
+        half = http_connect(&h);
+        post_on(&h, waiting, "", CALL("wait"));
+        post_on(&h, streaming, MODERN, CALL_MODERN("wait", ",\"progressToken\":5"));
+        fixture_send_str(&h.f, half, "POST /mcp HTTP/1.1\r\n" H J "Content-Length: 100\r\n\r\n{");
+        ASSERT_EQ_UINT(h.f.n_waiting, 2);
+        h.listener = listener_free(h.listener);
+        ASSERT_EQ_UINT(h.f.n_cancelled, 2);
+        (void) safe_close(waiting);
+        (void) safe_close(streaming);
+        (void) safe_close(half);
+        http_done(&h);
+}
