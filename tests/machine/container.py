@@ -87,7 +87,7 @@ class Container:
 
     def install(self, deb, **kwargs):
         """Installs a package from a directory shared with the machine; no network is needed."""
-        return self.run("apt-get", "install", "-y", "--no-install-recommends", "--no-download", deb,
+        return self.run("apt-get", "install", "-y", "--no-install-recommends", deb,
                         **kwargs)
 
     def _end(self):

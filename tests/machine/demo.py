@@ -15,7 +15,7 @@ CLIENT = pathlib.Path(__file__).resolve().parent / "demo_client.py"
 SCRIPT = """
 systemctl is-system-running --wait >/dev/null || true
 export DEBIAN_FRONTEND=noninteractive
-apt-get install -y --no-install-recommends --no-download /mnt/host/mcp-exec.deb \\
+apt-get install -y --no-install-recommends /mnt/host/mcp-exec.deb \\
     >/mnt/host/install.log 2>&1 || { cat /mnt/host/install.log; exit 1; }
 systemctl start mcp-exec.socket || exit 1
 python3 /mnt/host/demo_client.py || {

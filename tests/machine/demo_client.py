@@ -8,9 +8,11 @@ import sys
 
 SOCKET = "/run/mcp-exec/mcp-exec.sock"
 PROGRAM = """\
-import os, platform, socket
+import os, platform
 print("Hello from Python", platform.python_version(), "as uid", os.getuid())
-print("network interfaces:", [name for _, name in socket.if_nameindex()])
+with open("/proc/self/net/dev") as devices:
+    print("network interfaces:", [line.split(":")[0].strip() for line in devices][2:])
+print("files in /etc:", sorted(os.listdir("/etc")))
 print("the sum of the first hundred squares is", sum(n * n for n in range(101)))
 """
 

@@ -12,7 +12,7 @@ from lib import (SERVICES, SOCKET, SOCKETS, Client, controllers, failed_units, r
 
 DEB = "/mnt/host/mcp-exec.deb"
 NEWER = "/tmp/mcp-exec-newer.deb"
-APT = "DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends --no-download"
+APT = "DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends"
 OUR_UNITS = (*SERVICES, *SOCKETS, "mcp-exec-http.socket")
 # Found by name, and allowed to stay: the package manager's records, logs, this machine's own files, other
 # mounts.
@@ -22,6 +22,10 @@ NOT_OURS = ("/mnt/", "/proc/", "/sys/", "/var/lib/dpkg/", "/var/log/", "/var/cac
 
 def installed_version():
     return sh("dpkg-query -W -f '${Version}' mcp-exec").stdout
+
+
+def loaded_units():
+    return sh("systemctl list-units --all --plain --no-legend --full 'mcp-exec*'").stdout.strip()
 
 
 def active(unit):
@@ -122,6 +126,7 @@ def test_remove_ends_what_runs_and_keeps_the_configuration():
 @timeout(120)
 def test_installing_again_serves_with_the_kept_configuration():
     sh(f"{APT} install {DEB}", timeout=100)
+    assert active("mcp-exec.socket") == "inactive"
     sh("systemctl start mcp-exec.socket")
     with Client() as client:
         assert client.exec("print(2)")["stdout"] == "2\n"
@@ -135,6 +140,5 @@ def test_purge_leaves_nothing():
     left = [path for path in found if not path.startswith(NOT_OURS)]
     assert left == [], left
     assert run_units() == []
-    states = sh("systemctl list-units --all --plain --no-legend --full 'mcp-exec*'").stdout
-    assert states.strip() == "", states
+    wait_until(lambda: not loaded_units(), 30, "no unit of ours is known to systemd any more")
     assert failed_units() == []
