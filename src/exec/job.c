@@ -52,8 +52,9 @@ static void job_end(ExecJob *j, JobReason reason) {
                 return;
 
         j->reason = reason;
-        unit_stop(j->unit);
         job_set_state(j, JOB_ENDING);
+        /* After the state, for it may find the connection broken and the unit dead at once. */
+        unit_stop(j->unit);
 }
 
 static int job_on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
@@ -242,9 +243,9 @@ void job_fail(ExecJob *j, const char *explanation) {
 
         j->reason = JOB_REASON_FAILED;
         (void) str_copy(&j->explanation, explanation);
+        job_set_state(j, JOB_DONE);
         if (j->unit)
                 unit_stop(j->unit);
-        job_set_state(j, JOB_DONE);
 }
 
 static uint64_t job_duration_usec(const ExecJob *j) {
