@@ -60,7 +60,7 @@ const ProfileRow profile_run[] = {
         FIXED_TEXT("ProtectSystem", VALUE_STRING, IN_USER, "strict"), /* DynamicUser= implies it elsewhere */
         COMPUTED("BindReadOnlyPaths", VALUE_BINDS, IN_BOTH, SOURCE_BINDS),
         COMPUTED("TemporaryFileSystem", VALUE_TMPFS, IN_BOTH, SOURCE_TMPFS),
-        FIXED_TEXT("InaccessiblePaths", VALUE_STRINGS, IN_BOTH, "-+/sys -+/dev/pts -+/dev/ptmx"),
+        COMPUTED("InaccessiblePaths", VALUE_STRINGS, IN_BOTH, SOURCE_INACCESSIBLE),
         FIXED_NUMBER("PrivateNetwork", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("PrivateIPC", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("PrivateDevices", VALUE_BOOL, IN_BOTH, true),

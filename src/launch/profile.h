@@ -19,12 +19,15 @@ typedef enum ValueKind {
         VALUE_STRINGS, /* as */
         VALUE_ALLOW,   /* (bas): only these; none at all when empty */
         VALUE_DENY,    /* (bas): all but these */
-        VALUE_BINDS,   /* a(ssbt): paths, each bound to itself; a leading '-' tolerates its absence */
+        VALUE_BINDS,   /* a(ssbt): paths, each bound to itself; a leading '-' tolerates its absence, a trailing
+                        * BIND_RECURSIVE takes the mounts below along */
         VALUE_TMPFS,   /* a(ss): "PATH:OPTIONS" */
         VALUE_EXEC,    /* a(sasas): one command line */
         VALUE_FD,      /* h: number is an index of the START message's descriptors */
         _VALUE_KIND_MAX,
 } ValueKind;
+
+#define BIND_RECURSIVE ":rbind"
 
 /* Where a row's value comes from. */
 typedef enum ProfileSource {
@@ -32,6 +35,7 @@ typedef enum ProfileSource {
         SOURCE_COMMAND,
         SOURCE_BINDS,
         SOURCE_TMPFS,
+        SOURCE_INACCESSIBLE,
         SOURCE_ENVIRONMENT,
         SOURCE_UNSET_ENVIRONMENT,
         SOURCE_MEMORY_MAX,

@@ -112,6 +112,34 @@ static int read_namespaces(char **ret) {
         return buffer_steal(&b, ret, NULL);
 }
 
+/* Looks at the mounts of this process. A user's launcher sees what the user's manager sees; the system's has mounts of
+ * its own below /usr (ProtectKernelModules=) and uses only the answer about /usr/local. */
+static int find_usr_mounts(Sandbox *s) {
+        _cleanup_free_ char *text = NULL;
+        struct stat usr, local;
+        char *rest, *line;
+        int r;
+
+        s->has_usr_local_mount = stat("/usr", &usr) >= 0 && stat("/usr/local", &local) >= 0 &&
+                                 usr.st_dev != local.st_dev;
+
+        r = file_read(AT_FDCWD, "/proc/self/mountinfo", 16 * MIB, &text, NULL);
+        if (r < 0)
+                return r;
+        rest = text;
+        while ((line = strsep(&rest, "\n"))) {
+                const char *field = line;
+
+                for (unsigned i = 0; i < 4 && field; i++) { /* the fifth is the mount point */
+                        field = strchr(field, ' ');
+                        field = field ? field + 1 : NULL;
+                }
+                if (field && strncmp(field, "/usr/", 5) == 0)
+                        s->has_usr_mounts = true;
+        }
+        return 0;
+}
+
 static int check_files(Problem *p) {
         static const char *const files[] = { "/init", "/runner/sitecustomize.py", "/root/etc/mcp-exec-root" };
 
@@ -176,6 +204,9 @@ static int sandbox_find_out(Sandbox *s, sd_event *event) {
         if (r < 0)
                 return r;
         r = interpreter_resolve(s->settings->python, s->settings->bind_read_only_paths, &s->python, &s->problem);
+        if (r < 0)
+                return r;
+        r = find_usr_mounts(s);
         if (r < 0)
                 return r;
         if (!event)
@@ -264,6 +295,8 @@ static UnitInput sandbox_input(const Sandbox *s, bool is_selftest, const WireLim
                 .python = s->python,
                 .namespaces = s->namespaces,
                 .manager_environment = s->manager->environment,
+                .has_usr_mounts = s->has_usr_mounts,
+                .has_usr_local_mount = s->has_usr_local_mount,
                 .without = s->without,
         };
 }

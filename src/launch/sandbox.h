@@ -18,6 +18,7 @@ typedef struct Sandbox {
         WireLimits ceiling;
         char *python;
         char *namespaces;
+        bool has_usr_mounts, has_usr_local_mount;
         char **without;        /* optional properties that this manager does not know */
         unsigned controllers;  /* found to be enforced on a unit, mask of Controller */
         bool has_problem;      /* every run is refused, with problem */

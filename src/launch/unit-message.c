@@ -2,6 +2,8 @@
 
 /* UnitSpec -> the D-Bus call StartTransientUnit. */
 
+#include <errno.h>
+#include <sys/mount.h>
 #include <systemd/sd-bus.h>
 
 #include "base/strv.h"
@@ -44,10 +46,12 @@ static int append_binds(sd_bus_message *m, char *const *paths) {
                 return r;
         STRV_FOREACH(s, paths) {
                 bool may_be_absent = (*s)[0] == '-';
-                const char *path = *s + may_be_absent;
+                const char *start = *s + may_be_absent, *suffix = strstr(start, BIND_RECURSIVE);
+                _cleanup_free_ char *path = suffix ? strndup(start, (size_t) (suffix - start)) : strdup(start);
 
-                /* Flags 0, not MS_REC: the skeleton lies under /usr and would be mounted once more inside. */
-                r = sd_bus_message_append(m, "(ssbt)", path, path, may_be_absent, UINT64_C(0));
+                if (!path)
+                        return -ENOMEM;
+                r = sd_bus_message_append(m, "(ssbt)", path, path, may_be_absent, (uint64_t) (suffix ? MS_REC : 0));
                 if (r < 0)
                         return r;
         }

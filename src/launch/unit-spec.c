@@ -32,9 +32,8 @@ static const char *const manager_made_variables[] = {
 };
 
 /* What of the host is seen inside. numpy finds its BLAS only through /etc/alternatives. Three is few on purpose:
- * each costs a millisecond per run; /bin, /lib and the like are links in the skeleton. */
+ * each costs a millisecond per run; /usr comes first, /bin, /lib and the like are links in the skeleton. */
 static const char *const standard_binds[] = {
-        "/usr",
         "-/etc/ld.so.cache",
         "-/etc/alternatives",
         "-/etc/localtime",
@@ -67,15 +66,40 @@ static int fill_command(Property *p, const UnitInput *in) {
         return r;
 }
 
-static int fill_binds(Property *p, const UnitInput *in) {
-        int r = 0;
+/* Usually /usr is bound without what is mounted below it: the skeleton lies there, and its mounts would appear once
+ * more inside. A user's manager cannot leave such mounts out (the kernel says EINVAL, for they could cover secrets),
+ * so there all of them are taken and the skeleton's copy is hidden. In system mode only /usr/local may be of use. */
+static int bind_usr(Property *p, const UnitInput *in) {
+        int r;
 
+        if (in->is_user && in->has_usr_mounts)
+                return strv_extend(&p->strings, "/usr" BIND_RECURSIVE);
+
+        r = strv_extend(&p->strings, "/usr");
+        if (r < 0 || !in->has_usr_local_mount)
+                return r;
+        return strv_extend(&p->strings, "/usr/local");
+}
+
+static int fill_inaccessible(Property *p, const UnitInput *in) {
+        int r;
+
+        r = strv_split("-+/sys -+/dev/pts -+/dev/ptmx", &p->strings);
+        if (r < 0 || !in->is_user || !in->has_usr_mounts)
+                return r;
+        return strv_extend(&p->strings, "-+" MCP_EXEC_LIBDIR "/root");
+}
+
+static int fill_binds(Property *p, const UnitInput *in) {
+        int r;
+
+        r = bind_usr(p, in);
         for (size_t i = 0; i < ELEMENTSOF(standard_binds) && r >= 0; i++)
                 r = strv_extend(&p->strings, standard_binds[i]);
 
         STRV_FOREACH(path, in->settings->bind_read_only_paths)
                 if (r >= 0)
-                        r = strv_extend(&p->strings, *path);
+                        r = strv_extendf(&p->strings, "%s" BIND_RECURSIVE, *path);
 
         return r;
 }
@@ -175,6 +199,8 @@ static int property_fill(Property *p, const ProfileRow *row, const UnitInput *in
                 return fill_binds(p, in);
         case SOURCE_TMPFS:
                 return fill_tmpfs(p, in);
+        case SOURCE_INACCESSIBLE:
+                return fill_inaccessible(p, in);
         case SOURCE_ENVIRONMENT:
                 return fill_environment(p, in);
         case SOURCE_UNSET_ENVIRONMENT:

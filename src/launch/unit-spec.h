@@ -37,6 +37,8 @@ typedef struct UnitInput {
         const char *python;               /* absolute path of the interpreter */
         const char *namespaces;           /* the launcher's own, "net=N,mnt=N,…": none may be the run's */
         char *const *manager_environment; /* "NAME=value" of the service manager: must not reach the run */
+        bool has_usr_mounts;              /* other file systems are mounted below /usr */
+        bool has_usr_local_mount;         /* one of them on /usr/local */
         char *const *without;             /* optional properties that this manager turned out not to know */
 } UnitInput;
 

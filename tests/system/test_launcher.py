@@ -422,6 +422,24 @@ def test_a_user_runs_without_root():
 
 
 @needs("user-manager-257")
+def test_file_systems_mounted_below_usr_do_not_matter():
+    folder = "/usr/local/share"
+    sh(["mount", "-t", "tmpfs", "tmpfs", folder])
+    try:
+        launcher, hello = spawn()
+        assert hello["verdict"] == 0, hello
+        out, err, _ = seam.run(launcher, "import os\n"
+                                         "root = '/usr/lib/mcp-exec/root'\n"
+                                         "try: print(os.listdir(root))\n"
+                                         "except PermissionError: print('hidden')\n"
+                                         "print([l.split()[4] for l in open('/proc/self/mountinfo') if root in l.split()[4]])")
+        launcher.close()
+        assert out.splitlines()[0] == b"hidden", (out, err)
+    finally:
+        sh(["umount", folder])
+
+
+@needs("user-manager-257")
 def test_two_launchers_of_one_user_leave_each_other_alone():
     first, _ = spawn()
     unit, name = running(first)

@@ -251,7 +251,34 @@ TEST(settings_reach_their_properties) {
         has_line(text, "LimitFSIZE=6442450944");
         ASSERT_CONTAINS(text, "TemporaryFileSystem=/zz/tmp:size=3221225472,nr_inodes=999,mode=1777,nodev,nosuid "
                               "/dev/shm:size=3221225472,nr_inodes=999,");
-        ASSERT_CONTAINS(text, " -/var/cache/mcp-exec/matplotlib /opt/models /srv/data\n");
+        ASSERT_CONTAINS(text, " -/var/cache/mcp-exec/matplotlib /opt/models:rbind /srv/data:rbind\n");
+}
+
+TEST(mounts_below_usr_are_taken_where_they_cannot_be_left_out) {
+        static const struct {
+                bool is_user, has_mounts, has_local;
+                const char *binds, *inaccessible;
+        } table[] = {
+                { false, false, false, "=/usr -/etc", "/dev/ptmx\n" },
+                { false, true, false, "=/usr -/etc", "/dev/ptmx\n" },
+                { false, true, true, "=/usr /usr/local -/etc", "/dev/ptmx\n" },
+                { true, false, false, "=/usr -/etc", "/dev/ptmx\n" },
+                { true, true, false, "=/usr:rbind -/etc", "/dev/ptmx -+" MCP_EXEC_LIBDIR "/root\n" },
+                { true, true, true, "=/usr:rbind -/etc", "/dev/ptmx -+" MCP_EXEC_LIBDIR "/root\n" },
+        };
+        _cleanup_(settings_freep) Settings *s = settings();
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                _cleanup_free_ char *text = NULL;
+                UnitInput in = input(s);
+
+                in.is_user = table[i].is_user;
+                in.has_usr_mounts = table[i].has_mounts;
+                in.has_usr_local_mount = table[i].has_local;
+                text = print(&in);
+                ASSERT_CONTAINS(text, table[i].binds);
+                ASSERT_CONTAINS(text, table[i].inaccessible);
+        }
 }
 
 TEST(thread_counts_follow_the_quota_of_the_run) {
