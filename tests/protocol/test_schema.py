@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""Every message that the server sends, against the schemas of the revision it was sent in."""
+
+import json
+import pathlib
+
+import harness
+from harness import Server, Skip, fake_launcher
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+LEGACY = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+MODERN = "2026-07-28"
+PREFIX = "io.modelcontextprotocol/"
+META = {PREFIX + "protocolVersion": MODERN, PREFIX + "clientCapabilities": {},
+        PREFIX + "clientInfo": {"name": "schema-test", "version": "1"}}
+
+
+class Schema:
+    def __init__(self, version):
+        if not jsonschema:
+            raise Skip("python3-jsonschema is not installed")
+        path = pathlib.Path(__file__).with_name("schemas") / f"{version}.json"
+        self.document = json.loads(path.read_text())
+        self.key = "definitions" if "definitions" in self.document else "$defs"
+
+    def has(self, name):
+        return name in self.document[self.key]
+
+    def check(self, name, message):
+        schema = {**self.document, "$ref": f"#/{self.key}/{name}"}
+        if self.key == "definitions":  # draft-07 ignores what stands beside a $ref
+            schema = {"definitions": self.document["definitions"], "allOf": [{"$ref": f"#/definitions/{name}"}]}
+        kind = jsonschema.Draft7Validator if self.key == "definitions" else jsonschema.Draft202012Validator
+        errors = [f"{name}: {'/'.join(map(str, e.absolute_path))}: {e.message}" for e in kind(schema).iter_errors(message)]
+        assert not errors, (errors, message)
+
+    def result(self, name, message):
+        self.check("JSONRPCResultResponse" if self.has("JSONRPCResultResponse") else "JSONRPCResponse", message)
+        self.check(name, message["result"])
+
+    def error(self, message, code, name=None):
+        self.check("JSONRPCErrorResponse" if self.has("JSONRPCErrorResponse") else "JSONRPCError", message)
+        assert message["error"]["code"] == code, message
+        if name:  # some definitions are of the error alone, some of the whole message
+            self.check(name, message if "error" in self.document[self.key][name]["properties"] else message["error"])
+
+
+def _direct(launcher):
+    return Server("stdio", "--launcher-socket", launcher)
+
+
+def _check_tool_schemas(tool, result):
+    """The tool's own schemas: valid themselves, plain at their root, and kept by the result."""
+    for key in ("inputSchema", "outputSchema"):
+        schema = tool.get(key)
+        if not schema:
+            continue
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object", schema
+        assert not set(schema) & {"$schema", "oneOf", "anyOf", "allOf", "not", "if"}, schema
+    if "outputSchema" in tool:
+        jsonschema.Draft202012Validator(tool["outputSchema"]).validate(result["structuredContent"])
+        undeclared = set(result["structuredContent"]) - set(tool["outputSchema"]["properties"])
+        assert not undeclared, undeclared
+
+
+def test_legacy_messages_fit_their_revision():
+    with fake_launcher() as launcher:
+        for version in LEGACY:
+            schema = Schema(version)
+            with _direct(launcher) as s:
+                hello = s.ask("initialize", {"protocolVersion": version, "capabilities": {},
+                                             "clientInfo": {"name": "schema-test", "version": "1"}}, 0)
+                schema.result("InitializeResult", hello)
+                assert hello["result"]["protocolVersion"] == version, hello
+                schema.result("EmptyResult", s.ask("ping", None, 1))
+                listed = s.ask("tools/list", {}, 2)
+                schema.result("ListToolsResult", listed)
+                ran = s.ask("tools/call", {"name": "exec", "arguments": {"code": "print(1); 1/0"}}, "3")
+                schema.result("CallToolResult", ran)
+                _check_tool_schemas(listed["result"]["tools"][0], ran["result"])
+                assert not ran["result"].get("isError") and "resultType" not in ran["result"], ran
+                assert ("structuredContent" in ran["result"]) == (version >= "2025-06-18"), ran
+                refused = s.ask("tools/call", {"name": "exec", "arguments": {"code": ""}}, 4)
+                schema.result("CallToolResult", refused)
+                assert refused["result"]["isError"] is True, refused
+                schema.error(s.ask("nope", {}, 5), -32601)
+                schema.error(s.ask("tools/call", {"name": "nope"}, 6), -32602)
+                schema.error(s.ask("tools/list", {"cursor": "x"}, 7), -32602)
+                s.send("tools/call", {"name": "exec", "_meta": {"progressToken": 9},
+                                      "arguments": {"code": "import time; print('at work'); time.sleep(1.5)"}}, 8)
+                schema.result("CallToolResult", s.reply(8))
+                progress = [m for m in s.messages if m.get("method") == "notifications/progress"]
+                assert progress, s.messages
+                for notification in progress:
+                    schema.check("JSONRPCNotification", notification)
+                    schema.check("ProgressNotification", notification)
+
+
+def test_modern_messages_fit_their_revision():
+    schema = Schema(MODERN)
+    with fake_launcher() as launcher, _direct(launcher) as s:
+        found = s.ask("server/discover", {"_meta": META}, 0)
+        schema.result("DiscoverResult", found)
+        assert found["result"]["supportedVersions"] == [MODERN], found
+        listed = s.ask("tools/list", {"_meta": META}, 1)
+        schema.result("ListToolsResult", listed)
+        ran = s.ask("tools/call", {"name": "exec", "arguments": {"code": "print(1)"}, "_meta": META}, "2")
+        schema.result("CallToolResult", ran)
+        assert ran["result"]["structuredContent"]["stdout"] == "1\n", ran
+        _check_tool_schemas(listed["result"]["tools"][0], ran["result"])
+        refused = s.ask("tools/call", {"name": "exec", "arguments": {"code": 5}, "_meta": META}, 3)
+        schema.result("CallToolResult", refused)
+        assert refused["result"]["isError"] is True and "structuredContent" not in refused["result"], refused
+        for answer in (found, listed, ran, refused):
+            assert answer["result"]["resultType"] == "complete", answer
+            assert answer["result"]["_meta"][PREFIX + "serverInfo"]["name"] == "mcp-exec", answer
+        schema.error(s.ask("ping", {"_meta": META}, 4), -32601, "MethodNotFoundError")
+        schema.error(s.ask("tools/call", {"name": "nope", "_meta": META}, 5), -32602)
+        schema.error(s.ask("tools/list", {"_meta": {PREFIX + "protocolVersion": MODERN}}, 6), -32602)
+        schema.error(s.ask("tools/list", {"_meta": {**META, PREFIX + "protocolVersion": "2099-01-01"}}, 7), -32022,
+                     "UnsupportedProtocolVersionError")
+
+
+def test_modern_subscription_is_acknowledged_first_and_ends_with_its_result():
+    schema = Schema(MODERN)
+    with fake_launcher() as launcher, _direct(launcher) as s:
+        s.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}, "_meta": META}, "listen:0")
+        harness.wait_until(lambda: s.messages)
+        schema.check("SubscriptionsAcknowledgedNotification", s.messages[0])
+        s.send("notifications/cancelled", {"requestId": "listen:0"})
+        schema.result("DiscoverResult", s.ask("server/discover", {"_meta": META}, 1))
+        assert len(s.messages) == 2, s.messages
+
+
+def test_the_eras_share_one_pipe():
+    modern, legacy = Schema(MODERN), Schema("2024-11-05")
+    with fake_launcher() as launcher, _direct(launcher) as s:
+        modern.result("DiscoverResult", s.ask("server/discover", {"_meta": META}, 0))
+        legacy.result("InitializeResult", s.ask("initialize", {
+            "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}, "i"))
+        call = {"name": "exec", "arguments": {"code": "print(1)"}}
+        modern.result("CallToolResult", s.ask("tools/call", {**call, "_meta": META}, 1))
+        old = s.ask("tools/call", call, 2)
+        legacy.result("CallToolResult", old)
+        assert set(old["result"]) == {"content"}, old
+
+
+if __name__ == "__main__":
+    harness.main()
