@@ -35,7 +35,8 @@ class Schema:
         if self.key == "definitions":  # draft-07 ignores what stands beside a $ref
             schema = {"definitions": self.document["definitions"], "allOf": [{"$ref": f"#/definitions/{name}"}]}
         kind = jsonschema.Draft7Validator if self.key == "definitions" else jsonschema.Draft202012Validator
-        errors = [f"{name}: {'/'.join(map(str, e.absolute_path))}: {e.message}" for e in kind(schema).iter_errors(message)]
+        errors = [f"{name}: {'/'.join(map(str, e.absolute_path))}: {e.message}"
+                  for e in kind(schema).iter_errors(message)]
         assert not errors, (errors, message)
 
     def result(self, name, message):
