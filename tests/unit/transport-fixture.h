@@ -162,7 +162,7 @@ __attribute__((__unused__)) static void fixture_send_str(Fixture *f, int fd, con
 }
 
 /* What has arrived, appended to b; false at the end of the stream. */
-static bool fixture_receive(Fixture *f, int fd, Buffer *b) {
+__attribute__((__unused__)) static bool fixture_receive(Fixture *f, int fd, Buffer *b) {
         for (;;) {
                 void *p = NULL;
                 ssize_t n;

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""HTTP against the real daemon: programs behind requests, streams, hang-ups, sessions, floods."""
+
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import os
+import resource
+import socket
+import time
+import urllib.parse
+
+import harness
+from test_cli_serve import TOKEN, serving
+
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+
+
+def _call(code, ident=1, meta=None, **arguments):
+    params = {"name": "exec", "arguments": {"code": code, **arguments}}
+    if meta:
+        params["_meta"] = meta
+    return {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": params}
+
+
+class Post:
+    """One POST on a connection of its own, sent at once; reply() waits for the answer."""
+
+    def __init__(self, service, message, method="POST", **headers):
+        where = urllib.parse.urlsplit(service.url)
+        self.connection = http.client.HTTPConnection(where.hostname, where.port, timeout=30)
+        headers = {"Authorization": "Bearer " + TOKEN, "Content-Type": "application/json",
+                   "Accept": "application/json, text/event-stream"} | {k.replace("_", "-"): v for k, v in headers.items()}
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        self.connection.request(method, "/mcp", body, headers)
+
+    def reply(self):
+        with contextlib.closing(self.connection):
+            response = self.connection.getresponse()
+            self.headers, self.body = response.headers, response.read().decode()
+            return response.status
+
+    def messages(self):
+        self.reply()
+        if self.headers["Content-Type"] == "text/event-stream":
+            events = self.body.split("\n\n")
+            return [json.loads(e.split("\ndata: ", 1)[1]) for e in events if e.startswith("event: message\ndata: ")]
+        return [json.loads(self.body)]
+
+    def hang_up(self):
+        # A file object that reads would keep the socket open.
+        self.connection.sock.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
+
+
+def _modern(service, message, **headers):
+    return Post(service, message, MCP_Protocol_Version="2026-07-28", Mcp_Method="tools/call", Mcp_Name="exec", **headers)
+
+
+def _handshake(service):
+    p = Post(service, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})
+    assert p.reply() == 200, p.body
+    return p.headers["Mcp-Session-Id"]
+
+
+def test_stateless_call_is_answered():
+    with serving() as s:
+        p = _modern(s, _call("print(6 * 7)", meta=META))
+        assert p.reply() == 200, p.body
+        assert json.loads(p.body)["result"]["structuredContent"]["stdout"] == "42\n"
+
+
+def test_progress_flows_on_the_stream_of_its_request():
+    with serving() as s:
+        code = "import time\nfor i in range(3):\n    print('step', i, flush=True)\n    time.sleep(1)"
+        p = _modern(s, _call(code, meta=META | {"progressToken": "p"}))
+        *progress, result = p.messages()
+        assert p.headers["Content-Type"] == "text/event-stream"
+        assert progress and all(m["params"]["progressToken"] == "p" for m in progress), progress
+        values = [m["params"]["progress"] for m in progress]
+        assert values == sorted(set(values)), values
+        assert result["id"] == 1 and result["result"]["structuredContent"]["stdout"] == "step 0\nstep 1\nstep 2\n"
+
+
+def _runs_until_killed(mark):
+    """A program that leaves a mark when it starts and another when it was allowed to go on."""
+    return f"import time\nopen({str(mark)!r}, 'w').close()\ntime.sleep(1.5)\nopen({str(mark)!r}, 'w').write('went on')"
+
+
+def test_hangup_ends_a_modern_run():
+    for accept in ("application/json", "application/json, text/event-stream"):
+        with serving() as s, harness.directory() as where:
+            p = _modern(s, _call(_runs_until_killed(where / "mark"), meta=META), Accept=accept)
+            harness.wait_until((where / "mark").exists)
+            p.hang_up()
+            time.sleep(2)
+            assert (where / "mark").read_text() == ""
+
+
+def test_hangup_lets_a_run_of_the_handshake_era_go_on():
+    with serving() as s, harness.directory() as where:
+        session = _handshake(s)
+        p = Post(s, _call(_runs_until_killed(where / "mark")), Mcp_Session_Id=session)
+        harness.wait_until((where / "mark").exists)
+        p.hang_up()
+        harness.wait_until(lambda: (where / "mark").read_text() == "went on")
+
+
+def test_cancel_within_the_session_ends_the_run():
+    with serving() as s, harness.directory() as where:
+        session = _handshake(s)
+        p = Post(s, _call(_runs_until_killed(where / "mark"), ident=7), Mcp_Session_Id=session)
+        harness.wait_until((where / "mark").exists)
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        assert Post(s, cancel, Mcp_Session_Id=_handshake(s)).reply() == 202  # somebody else's 7
+        assert Post(s, cancel, Mcp_Session_Id=session).reply() == 202
+        assert p.reply() == 202 and p.body == ""
+        time.sleep(2)
+        assert (where / "mark").read_text() == ""
+
+
+def test_deleted_session_is_unknown_and_its_runs_end():
+    with serving() as s, harness.directory() as where:
+        session = _handshake(s)
+        p = Post(s, _call(_runs_until_killed(where / "mark")), Mcp_Session_Id=session)
+        harness.wait_until((where / "mark").exists)
+        assert Post(s, b"", method="DELETE", Mcp_Session_Id=session).reply() == 204
+        assert p.reply() == 404
+        assert Post(s, {"jsonrpc": "2.0", "id": 5, "method": "ping"}, Mcp_Session_Id=session).reply() == 404
+        time.sleep(2)
+        assert (where / "mark").read_text() == ""
+
+
+def test_many_clients_at_once_are_all_answered_with_their_own():
+    with serving() as s, concurrent.futures.ThreadPoolExecutor(40) as pool:
+        def one(i):
+            if i % 4:
+                return s.post({"jsonrpc": "2.0", "id": i, "method": "ping"})["id"] == i
+            return s.exec(f"print({i})")["structuredContent"]["stdout"] == f"{i}\n"
+        assert all(pool.map(one, range(40)))
+
+
+def test_reader_that_stops_does_not_delay_others():
+    with serving() as s:
+        big = "print('x' * 39000); import sys; print('y' * 39000, file=sys.stderr)"
+        where = urllib.parse.urlsplit(s.url)
+        stopped = []
+        for _ in range(8):
+            c = socket.create_connection((where.hostname, where.port))
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            body = json.dumps(_call(big)).encode()
+            c.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + TOKEN.encode() +
+                      b"\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            stopped.append(c)
+        began = time.monotonic()
+        for i in range(20):
+            assert s.post({"jsonrpc": "2.0", "id": i, "method": "ping"})["result"] == {}
+        assert time.monotonic() - began < 10
+        for c in stopped:
+            c.close()
+
+
+def test_lack_of_descriptors_is_survived():
+    with serving() as s:
+        assert s.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})["result"] == {}
+        where = urllib.parse.urlsplit(s.url)
+        pid = s.process.pid
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = len(os.listdir(f"/proc/{pid}/fd"))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 3, before[1]))
+        crowd = [socket.create_connection((where.hostname, where.port)) for _ in range(20)]
+        time.sleep(0.3)
+        began = _cpu_seconds(pid)
+        time.sleep(1)
+        assert _cpu_seconds(pid) - began < 0.3, "spins"
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        for c in crowd:
+            c.close()
+        assert s.exec("print(1)")["structuredContent"]["stdout"] == "1\n"
+        assert s.end() == 0
+
+
+def _cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_terminate_closes_idle_connections_and_exits():
+    with serving() as s:
+        where = urllib.parse.urlsplit(s.url)
+        idle = http.client.HTTPConnection(where.hostname, where.port, timeout=10)
+        idle.request("GET", "/")
+        idle.getresponse().read()
+        assert s.end(seconds=5) == 0
+        idle.close()
+
+
+if __name__ == "__main__":
+    harness.main()
