@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The command line of init. It comes from the launcher, not from a client, and is still read strictly: a fact that
- * is not understood is a check that is not made. */
+/* The command line of init. It comes from the launcher, not from a client, and is still read strictly: a
+ * fact that is not understood is a check that is not made. */
 
 #include <errno.h>
 #include <string.h>
@@ -119,8 +119,8 @@ int facts_parse(int argc, char *const argv[], RunnerFacts *ret) {
                 return RUNNER_CHECK_ARGUMENTS;
         facts.python = argv[i];
 
-        /* A run of the system manager has the host's user and process namespace: there DynamicUser= and the hidden
-         * /proc do that work. Net, mnt and ipc come first in the enumeration. */
+        /* A run of the system manager has the host's user and process namespace: there DynamicUser= and
+         * the hidden /proc do that work. Net, mnt and ipc come first in the enumeration. */
         n_needed = facts.is_user ? (size_t) _RUNNER_NS_MAX : (size_t) RUNNER_NS_USER;
         for (size_t n = 0; n < n_needed; n++)
                 if (facts.namespaces[n] == 0)

@@ -2,9 +2,9 @@
 
 /* Looking at our own walls from inside.
  *
- * A service manager can answer "success" and have left a wall out: without the permission to make a namespace it logs
- * a line and goes on without it (network, IPC, and in user managers nearly everything). Only a look from inside
- * tells. Every check fails closed: what cannot be read is not there. */
+ * A service manager can answer "success" and have left a wall out: without the permission to make a
+ * namespace it logs a line and goes on without it (network, IPC, and in user managers nearly everything).
+ * Only a look from inside tells. Every check fails closed: what cannot be read is not there. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -199,8 +199,9 @@ bool is_limited_tmpfs(const char *proc_mountinfo, const char *mount_point) {
         assert(proc_mountinfo);
         assert(mount_point);
 
-        /* "36 35 98:0 /root /mount/point options optional... - type source super-options". Of several mounts on one
-         * point the last is the one that is seen. A name with a space is written \040, so splitting is safe. */
+        /* "36 35 98:0 /root /mount/point options optional... - type source super-options". Of several
+         * mounts on one point the last is the one that is seen. A name with a space is written \040, so
+         * splitting is safe. */
         for (const char *line = proc_mountinfo; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
                 char point[RUNNER_PATH_MAX], rest[1024] = "";
                 const char *options;
@@ -230,8 +231,8 @@ static bool is_small_tmpfs(const RunnerFacts *facts, const char *mountinfo, cons
         return is_limited_tmpfs(mountinfo, path);
 }
 
-/* In system mode other users' processes are hidden, and of ours there is only this one; in user mode the namespace
- * holds nothing else. */
+/* In system mode other users' processes are hidden, and of ours there is only this one; in user mode the
+ * namespace holds nothing else. */
 static bool sees_only_itself(void) {
         size_t n_others = 0, n_self = 0;
         const struct dirent *e;

@@ -3,9 +3,10 @@
 
 /* What the first process of a unit verifies about its own walls before any foreign code comes near it.
  *
- * One table for all: init exits with 100 + number of the first check that failed, the launcher turns that number
- * into the sentence and the remedy, and the runner (Python) uses the few numbers that concern it. A number is
- * never given a second meaning. Numbers stay below 100: from 200 on systemd has exit statuses of its own. */
+ * One table for all: init exits with 100 + number of the first check that failed, the launcher turns that
+ * number into the sentence and the remedy, and the runner (Python) uses the few numbers that concern it.
+ * A number is never given a second meaning. Numbers stay below 100: from 200 on systemd has exit statuses
+ * of its own. */
 
 #define RUNNER_EXIT_CHECK 100
 

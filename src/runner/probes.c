@@ -16,8 +16,8 @@
 #include "runner/checks.h"
 #include "runner/probes.h"
 
-/* Refused by a filter or not there at all. Any other error means that the kernel looked at the arguments: the call
- * got through. */
+/* Refused by a filter or not there at all. Any other error means that the kernel looked at the arguments:
+ * the call got through. */
 static bool is_refused(long r) {
         return r < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES);
 }

@@ -6,6 +6,6 @@
 /* Those that leave no trace in this process whatever comes of them, and cost a few microseconds. */
 int probe_harmless(void);
 
-/* Every one, in a process that is not to do anything else if one succeeds (it may then be traced, or stand in a
- * namespace of its own). writable_dir is where files may be made. */
+/* Every one, in a process that is not to do anything else if one succeeds (it may then be traced, or
+ * stand in a namespace of its own). writable_dir is where files may be made. */
 int probe_all(const char *writable_dir);

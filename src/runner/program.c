@@ -2,9 +2,9 @@
 
 /* Becoming the program, and in user mode being the PID 1 above it.
  *
- * Why a PID 1 of our own: a process that is PID 1 of its namespace cannot kill itself, and its children have nobody
- * to reap them. It holds the control socket, which the program must never reach: a dumpable PID 1 of the same user
- * would show its descriptors, memory and environment in /proc/1. */
+ * Why a PID 1 of our own: a process that is PID 1 of its namespace cannot kill itself, and its children
+ * have nobody to reap them. It holds the control socket, which the program must never reach: a dumpable
+ * PID 1 of the same user would show its descriptors, memory and environment in /proc/1. */
 
 #include <errno.h>
 #include <poll.h>
@@ -115,7 +115,8 @@ int program_supervise(const RunnerFacts *facts, RunnerEnvironment *environment, 
         if (pid < 0)
                 return RUNNER_EXIT_CHECK + RUNNER_CHECK_PREPARE;
         if (pid == 0) {
-                /* The program's terminal signals and process group are its own affair, as for the system manager. */
+                /* The program's terminal signals and process group are its own affair, as for the system
+                 * manager. */
                 (void) setsid();
                 (void) sigprocmask(SIG_SETMASK, &old_mask, NULL);
                 (void) program_exec(facts, environment);

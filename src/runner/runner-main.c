@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The order of things in the first process of a unit: arguments, walls, world, program. Nothing that a client sent
- * is in this process before the walls have been seen to stand. */
+/* The order of things in the first process of a unit: arguments, walls, world, program. Nothing that a
+ * client sent is in this process before the walls have been seen to stand. */
 
 #include <errno.h>
 #include <fcntl.h>

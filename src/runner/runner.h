@@ -3,8 +3,8 @@
 
 /* init: the first process of every unit. Inner header of this room; other rooms include only checks.h.
  *
- * Functions named check_ return the number of the check that failed (checks.h) or RUNNER_CHECK_OK. Nothing here
- * is ever logged: whoever started the unit learns from the number. */
+ * Functions named check_ return the number of the check that failed (checks.h) or RUNNER_CHECK_OK.
+ * Nothing here is ever logged: whoever started the unit learns from the number. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,7 +53,8 @@ int facts_parse(int argc, char *const argv[], RunnerFacts *ret);
 
 /* checks.c: what is cheap enough for each run (a few reads of /proc) ... */
 int check_quick(const RunnerFacts *facts);
-/* ... and everything, for the self-test. Ends in attempts to break out, so nothing is to be run after a failure. */
+/* ... and everything, for the self-test. Ends in attempts to break out, so nothing is to be run after a
+ * failure. */
 int check_all(const RunnerFacts *facts);
 
 /* The parts that judge text, apart from where the text comes from. */
@@ -63,14 +64,16 @@ bool is_limited_tmpfs(const char *proc_mountinfo, const char *mount_point);
 
 /* world.c: makes work/, home/ and what belongs into it below tmp. Returns 0 or -errno. */
 int world_prepare(const RunnerPlaces *places);
-/* Builds the program's environment: constants, and the thread counts out of the given one. Returns 0 or -errno. */
+/* Builds the program's environment: constants, and the thread counts out of the given one. Returns 0 or
+ * -errno. */
 int world_environment(const RunnerPlaces *places, char *const inherited[], RunnerEnvironment *ret);
 /* Leaves the process in a working directory that is deleted, so that getcwd() fails. Returns 0 or -errno. */
 int world_enter_nowhere(const RunnerPlaces *places);
 
 /* program.c: becomes "python main.py". Returns only on failure, with -errno. */
 int program_exec(const RunnerFacts *facts, RunnerEnvironment *environment);
-/* Forks the program, watches it as PID 1 does, tells its end on the control socket. Returns our exit status. */
+/* Forks the program, watches it as PID 1 does, tells its end on the control socket. Returns our exit
+ * status. */
 int program_supervise(const RunnerFacts *facts, RunnerEnvironment *environment, int control_fd);
 
 /* selftest.c: plays the daemon for one small program. Returns a check number. */

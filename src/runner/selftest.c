@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The last check of the self-test: the configured interpreter says READY, takes a program and runs it, within these
- * walls. We play the daemon over a socket pair (which the filter allows: it refuses socket(), not socketpair()). */
+/* The last check of the self-test: the configured interpreter says READY, takes a program and runs it,
+ * within these walls. We play the daemon over a socket pair (which the filter allows: it refuses
+ * socket(), not socketpair()). */
 
 #include <errno.h>
 #include <poll.h>
@@ -75,7 +76,8 @@ static bool send_program(int fd) {
         return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t) n;
 }
 
-/* The program ends by itself, or hangs until its end of the socket pair is shut: then killing it is the way out. */
+/* The program ends by itself, or hangs until its end of the socket pair is shut: then killing it is the
+ * way out. */
 static bool converse(int fd, pid_t pid) {
         struct pollfd p = { .fd = fd, .events = POLLIN };
         int wait_status = 0;

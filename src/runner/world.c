@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The world of one run: its directories on the unit's own tmpfs, who it thinks it is, and its environment. */
+/* The world of one run: its directories on the unit's own tmpfs, who it thinks it is, and its
+ * environment. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,8 +15,8 @@
 #include "base/macro.h"
 #include "runner/runner.h"
 
-/* Libraries size their thread pools by the machine's CPUs, not by the quota of the cgroup: 64 threads on one CPU's
- * worth of time. The launcher sets these in the unit. */
+/* Libraries size their thread pools by the machine's CPUs, not by the quota of the cgroup: 64 threads on
+ * one CPU's worth of time. The launcher sets these in the unit. */
 static const char *const thread_counts[] = {
         "BLIS_NUM_THREADS",
         "GOTO_NUM_THREADS",
@@ -57,8 +58,8 @@ static int write_file(int dir_fd, const char *name, const char *text) {
         return (size_t) k == n ? 0 : -ENOSPC;
 }
 
-/* /etc/passwd and /etc/group of the sandbox's root are links to these: getpass, pwd and expanduser must work although
- * the run's user exists nowhere and asking anybody for it would need a socket. */
+/* /etc/passwd and /etc/group of the sandbox's root are links to these: getpass, pwd and expanduser must
+ * work although the run's user exists nowhere and asking anybody for it would need a socket. */
 static int write_accounts(int home_fd) {
         char passwd[256], group[128];
         unsigned uid = getuid(), gid = getgid();
@@ -74,9 +75,9 @@ static int write_accounts(int home_fd) {
         return r < 0 ? r : write_file(home_fd, ".etc/group", group);
 }
 
-/* matplotlib wants a cache directory it can write to and rebuilds its font list (seconds, and a line on stderr) when
- * the list is not there. So the directory is the run's own and the prepared files in it are links. Without them a
- * chart still works: failures are ignored. */
+/* matplotlib wants a cache directory it can write to and rebuilds its font list (seconds, and a line on
+ * stderr) when the list is not there. So the directory is the run's own and the prepared files in it are
+ * links. Without them a chart still works: failures are ignored. */
 static void link_fonts(const RunnerPlaces *places, int home_fd) {
         _cleanup_(close_dir) DIR *d = NULL;
         char target[RUNNER_PATH_MAX], name[RUNNER_PATH_MAX];
@@ -163,7 +164,8 @@ static int environment_add(RunnerEnvironment *e, const char *format, ...) {
         return 0;
 }
 
-/* Digits only, few of them: whatever else stands in such a variable of a manager's environment is somebody's text. */
+/* Digits only, few of them: whatever else stands in such a variable of a manager's environment is
+ * somebody's text. */
 static bool is_thread_count(const char *entry) {
         for (size_t i = 0; i < ELEMENTSOF(thread_counts); i++) {
                 size_t n = strlen(thread_counts[i]), n_digits;
