@@ -69,34 +69,36 @@ static int check_namespaces(const RunnerFacts *facts) {
         return RUNNER_CHECK_OK;
 }
 
+/* The line after this one; an empty string at the end. */
+static const char* next_line(const char *line) {
+        line += strcspn(line, "\n");
+        return *line == '\n' ? line + 1 : line;
+}
+
 bool is_loopback_only(const char *proc_net_dev) {
         size_t n_interfaces = 0;
 
         assert(proc_net_dev);
 
         /* Two lines of heading without a colon, then "  name: numbers" for each interface. */
-        for (const char *line = proc_net_dev; line; line = strchr(line, '\n')) {
-                const char *name, *colon, *end;
+        for (const char *line = proc_net_dev; *line; line = next_line(line)) {
+                const char *name = line + strspn(line, " ");
 
-                name = line + strspn(line, "\n ");
-                end = name + strcspn(name, "\n");
-                colon = memchr(name, ':', (size_t) (end - name));
-                if (colon) {
-                        if (colon - name != 2 || memcmp(name, "lo", 2) != 0)
-                                return false;
-                        n_interfaces++;
-                }
-                line = end;
+                if (!memchr(name, ':', strcspn(name, "\n")))
+                        continue;
+                if (strncmp(name, "lo:", 3) != 0)
+                        return false;
+                n_interfaces++;
         }
 
         return n_interfaces == 1;
 }
 
-/* Finds "\nName:\t" and compares the rest of the line. */
+/* Finds "Name:\tvalue" and compares the rest of the line. */
 static bool status_has(const char *status, const char *name, const char *value) {
         size_t n = strlen(name), m = strlen(value);
 
-        for (const char *line = status; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL)
+        for (const char *line = status; *line; line = next_line(line))
                 if (strncmp(line, name, n) == 0 && strncmp(line + n, ":\t", 2) == 0)
                         return strncmp(line + n + 2, value, m) == 0 && line[n + 2 + m] == '\n';
 
@@ -202,11 +204,13 @@ bool is_limited_tmpfs(const char *proc_mountinfo, const char *mount_point) {
         /* "36 35 98:0 /root /mount/point options optional... - type source super-options". Of several
          * mounts on one point the last is the one that is seen. A name with a space is written \040, so
          * splitting is safe. */
-        for (const char *line = proc_mountinfo; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+        for (const char *line = proc_mountinfo; *line; line = next_line(line)) {
                 char point[RUNNER_PATH_MAX], rest[1024] = "";
                 const char *options;
 
-                if (sscanf(line, "%*s %*s %*s %*s %511s %1023[^\n]", point, rest) != 2 || !streq(point, mount_point))
+                if (sscanf(line, "%*s %*s %*s %*s %511s %1023[^\n]", point, rest) != 2)
+                        continue;
+                if (!streq(point, mount_point))
                         continue;
                 options = strstr(rest, " - tmpfs ");
                 is_limited = options && strstr(options, "size=") && strstr(options, "nr_inodes=");

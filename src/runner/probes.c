@@ -27,7 +27,8 @@ static bool can_make_sockets(void) {
         static const int families[] = { AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_VSOCK };
 
         for (size_t i = 0; i < ELEMENTSOF(families); i++) {
-                int fd = socket(families[i], (families[i] == AF_NETLINK ? SOCK_RAW : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+                int type = families[i] == AF_NETLINK ? SOCK_RAW : SOCK_STREAM;
+                int fd = socket(families[i], type | SOCK_CLOEXEC, 0);
 
                 if (fd >= 0) {
                         (void) close(fd);

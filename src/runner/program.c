@@ -43,7 +43,8 @@ static uint16_t status_encode(int wait_status) {
 
 static int report_status(int control_fd, uint16_t status) {
         const unsigned char message[10] = {
-                'M', 'X', 'S', 'T', 'A', 'T', 0, 0, (unsigned char) (status & 0xff), (unsigned char) (status >> 8),
+                'M', 'X', 'S', 'T', 'A', 'T', 0, 0,
+                (unsigned char) (status & 0xff), (unsigned char) (status >> 8),
         };
 
         /* Ten bytes fit always. A daemon that is gone does not want to know. */

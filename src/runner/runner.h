@@ -25,7 +25,7 @@ typedef enum RunnerNamespace {
 /* What the launcher knows about the world outside, to compare with what is seen inside. */
 typedef struct RunnerFacts {
         bool is_selftest;
-        bool is_user;                           /* a user's service manager: we are PID 1 of our own namespace */
+        bool is_user;                           /* a user's service manager: we are PID 1 of a namespace */
         uint64_t namespaces[_RUNNER_NS_MAX];    /* inode numbers of the launcher's own; 0: not told */
         uint64_t tmpfs_bytes, tmpfs_inodes;     /* the limits /tmp must have at most; 0: not told */
         const char *python;                     /* absolute path */
