@@ -84,7 +84,8 @@ static int unit_on_drop(sd_event_source *source, uint64_t usec, void *userdata) 
 }
 
 static int after(FakeUnit *u, uint64_t usec, sd_event_time_handler_t handler) {
-        return sd_event_add_time_relative(u->server->event, &u->timer_source, CLOCK_MONOTONIC, usec, 1, handler, u);
+        return sd_event_add_time_relative(u->server->event, &u->timer_source, CLOCK_MONOTONIC, usec, 1,
+                                          handler, u);
 }
 
 /* The process ended: what systemd would make of it. */
@@ -333,7 +334,8 @@ FakeLauncher* fake_launcher_new(const FakeScript *script) {
         if (!f)
                 abort();
         f->script = *script;
-        f->report = mmap(NULL, sizeof(FakeReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        f->report = mmap(NULL, sizeof(FakeReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                         /* fd= */ -1, 0);
         if (f->report == MAP_FAILED)
                 abort();
         (void) snprintf(f->script.directory, sizeof(f->script.directory), "/tmp/mcp-exec-fake-XXXXXX");
@@ -371,7 +373,8 @@ bool fake_launcher_is_gone(FakeLauncher *f) {
         for (unsigned i = 0; i < f->n_pids; i++) {
                 siginfo_t si = {};
 
-                if (waitid(P_PID, (id_t) f->pids[i], &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == 0)
+                if (waitid(P_PID, (id_t) f->pids[i], &si, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                    si.si_pid == 0)
                         return false;
         }
         return true;

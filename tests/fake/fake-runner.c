@@ -101,7 +101,8 @@ static int wait_for_program(pid_t pid, int control) {
         int status;
 
         check(waitpid(pid, &status, 0) == pid);
-        m.status = htole16((uint16_t) (WIFSIGNALED(status) ? 0x100 + WTERMSIG(status) : WEXITSTATUS(status)));
+        m.status = htole16((uint16_t) (WIFSIGNALED(status) ? 0x100 + WTERMSIG(status) :
+                                                             WEXITSTATUS(status)));
         (void) send(control, &m, sizeof(m), MSG_NOSIGNAL);
         return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -145,7 +146,8 @@ static void misbehave(FakeBehaviour behaviour, int directory_fd) {
                 _exit(0);
 }
 
-void fake_runner_main(FakeBehaviour behaviour, const FakeScript *script, const int fds[static _WIRE_FD_MAX]) {
+void fake_runner_main(FakeBehaviour behaviour, const FakeScript *script,
+                      const int fds[static _WIRE_FD_MAX]) {
         const char *interpreter = script->interpreter ?: "/bin/sh";
         _cleanup_free_ char *directory = NULL;
         int directory_fd, control;

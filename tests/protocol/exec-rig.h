@@ -45,8 +45,8 @@ extern const EngineTimes rig_times;
 
 /* As principal, with stdin (may be NULL) and a time limit. Returns what exec_engine_submit() does;
  * message (may be NULL) gets its sentence. */
-int rig_submit_as(Rig *rig, Run *run, const char *principal, const char *code, const char *input, uint64_t timeout_usec,
-                  char message[static 512]);
+int rig_submit_as(Rig *rig, Run *run, const char *principal, const char *code, const char *input,
+                  uint64_t timeout_usec, char message[static 512]);
 void rig_submit(Rig *rig, Run *run, const char *code);
 
 /* Turns the event loop until condition holds; false after 20 s. */

@@ -33,6 +33,10 @@ static void assert_status(const Run *run, ExecStatus status) {
         ASSERT_EQ_UINT(run->n_done, 1);
 }
 
+static int submit_as(Rig *rig, Run *run, const char *principal, const char *code, char message[static 512]) {
+        return rig_submit_as(rig, run, principal, code, NULL, USEC_PER_SEC, message);
+}
+
 TEST(runs_overlap_where_slots_allow_and_wait_where_not) {
         Rig *rig = rig_setup(NULL);
         Run runs[4];
@@ -63,7 +67,7 @@ TEST(principals_take_turns) {
 
         rig->settings->max_parallel = 1;
         for (int i = 0; i < 6; i++)
-                ASSERT_EQ_INT(rig_submit_as(rig, runs + i, principals[i], "true", NULL, USEC_PER_SEC, message), 0);
+                ASSERT_EQ_INT(submit_as(rig, runs + i, principals[i], "true", message), 0);
         for (int i = 0; i < 6; i++)
                 ASSERT_TRUE(rig_wait_done(rig, runs + i));
         for (int i = 1; i < 6; i++)
@@ -79,17 +83,16 @@ TEST(full_queue_is_busy_and_says_so) {
         rig->settings->max_parallel = 1;
         rig->settings->queue_max = 3;
         for (int i = 0; i < 4; i++)
-                ASSERT_EQ_INT(rig_submit_as(rig, runs + i, i < 2 ? "a" : "b", "sleep 0.1", NULL, USEC_PER_SEC, message),
-                              0);
+                ASSERT_EQ_INT(submit_as(rig, runs + i, i < 2 ? "a" : "b", "sleep 0.1", message), 0);
         rig_turn(rig, 50 * USEC_PER_MSEC);
-        ASSERT_EQ_INT(rig_submit_as(rig, &more, "c", "true", NULL, USEC_PER_SEC, message), EXEC_E_BUSY);
+        ASSERT_EQ_INT(submit_as(rig, &more, "c", "true", message), EXEC_E_BUSY);
         ASSERT_EQ_STR(message, "Busy: 1 programs are running and 3 are waiting, which is as many as may "
                                "wait (3). Try again in some seconds.");
         for (int i = 0; i < 4; i++) {
                 ASSERT_TRUE(rig_wait_done(rig, runs + i));
                 assert_status(runs + i, EXEC_OK);
         }
-        ASSERT_EQ_INT(rig_submit_as(rig, &more, "c", "true", NULL, USEC_PER_SEC, message), 0);
+        ASSERT_EQ_INT(submit_as(rig, &more, "c", "true", message), 0);
         ASSERT_TRUE(rig_wait_done(rig, &more));
         rig_teardown(rig);
 }
@@ -101,12 +104,12 @@ TEST(one_principal_cannot_fill_the_queue) {
 
         rig->settings->max_parallel = 1;
         rig->settings->queue_max_per_user = 1;
-        ASSERT_EQ_INT(rig_submit_as(rig, runs, "a", "sleep 0.1", NULL, USEC_PER_SEC, message), 0);
+        ASSERT_EQ_INT(submit_as(rig, runs, "a", "sleep 0.1", message), 0);
         rig_turn(rig, 50 * USEC_PER_MSEC);
-        ASSERT_EQ_INT(rig_submit_as(rig, runs + 1, "a", "true", NULL, USEC_PER_SEC, message), 0);
-        ASSERT_EQ_INT(rig_submit_as(rig, &more, "a", "true", NULL, USEC_PER_SEC, message), EXEC_E_BUSY);
+        ASSERT_EQ_INT(submit_as(rig, runs + 1, "a", "true", message), 0);
+        ASSERT_EQ_INT(submit_as(rig, &more, "a", "true", message), EXEC_E_BUSY);
         ASSERT_CONTAINS(message, "1 of yours");
-        ASSERT_EQ_INT(rig_submit_as(rig, runs + 2, "b", "true", NULL, USEC_PER_SEC, message), 0);
+        ASSERT_EQ_INT(submit_as(rig, runs + 2, "b", "true", message), 0);
         for (int i = 0; i < 3; i++)
                 ASSERT_TRUE(rig_wait_done(rig, runs + i));
         rig_teardown(rig);
@@ -201,7 +204,7 @@ TEST(drain_refuses_the_new_and_ends_with_the_old) {
         rig_submit(rig, &run, "sleep 0.2; echo done");
         rig_turn(rig, 100 * USEC_PER_MSEC);
         exec_engine_drain(rig->engine);
-        ASSERT_EQ_INT(rig_submit_as(rig, &late, "local", "true", NULL, USEC_PER_SEC, message), EXEC_E_BUSY);
+        ASSERT_EQ_INT(submit_as(rig, &late, "local", "true", message), EXEC_E_BUSY);
         ASSERT_CONTAINS(message, "stopping");
         ASSERT_EQ_UINT(rig->n_idle, 0);
         ASSERT_TRUE(rig_wait_done(rig, &run));
@@ -333,7 +336,8 @@ TEST(warm_unit_that_died_is_made_good_by_another_one) {
 
 TEST(warm_unit_that_cannot_start_is_not_tried_for_ever) {
         Rig *rig = rig_setup(&(const FakeScript) {
-                        .behaviours = { FAKE_RUN, FAKE_NEVER_READY, FAKE_RUN, FAKE_REFUSE, FAKE_RUN, FAKE_CHECK_FAILS },
+                        .behaviours = { FAKE_RUN, FAKE_NEVER_READY, FAKE_RUN, FAKE_REFUSE, FAKE_RUN,
+                                        FAKE_CHECK_FAILS },
                         .n_behaviours = 6 });
         Run run;
 
@@ -356,7 +360,8 @@ TEST(runs_go_before_warm_units) {
         for (int i = 0; i < 3; i++)
                 rig_submit(rig, runs + i, "sleep 0.2");
         rig_turn(rig, 150 * USEC_PER_MSEC);
-        ASSERT_EQ_UINT(report_of(rig)->n_starts, 2); /* both slots are taken and one waits: no warm unit now */
+        /* Both slots are taken and one waits: no warm unit now. */
+        ASSERT_EQ_UINT(report_of(rig)->n_starts, 2);
         for (int i = 0; i < 3; i++)
                 ASSERT_TRUE(rig_wait_done(rig, runs + i));
         ASSERT_TRUE(rig_wait(rig, is_warm, rig));
@@ -383,7 +388,8 @@ TEST(limits_of_a_cold_unit_are_those_of_the_settings) {
         ASSERT_EQ_UINT(report_of(rig)->limits.runtime_max_usec, 40 * USEC_PER_SEC);
         ASSERT_EQ_UINT(report_of(rig)->limits.memory_max_bytes, rig->settings->memory_max_bytes);
         ASSERT_EQ_UINT(report_of(rig)->limits.tasks_max, rig->settings->tasks_max);
-        ASSERT_EQ_UINT(report_of(rig)->limits.cpu_quota_per_sec_usec, rig->settings->cpu_quota_percent * UINT64_C(10000));
+        ASSERT_EQ_UINT(report_of(rig)->limits.cpu_quota_per_sec_usec,
+                       rig->settings->cpu_quota_percent * UINT64_C(10000));
         rig_teardown(rig);
 }
 

@@ -18,6 +18,16 @@
                 ASSERT_EQ_UINT((run).n_done, 1);                                \
         } while (0)
 
+static int submit(Rig *rig, Run *run, const char *code, uint64_t timeout_usec) {
+        char message[512];
+
+        return rig_submit_as(rig, run, "local", code, NULL, timeout_usec, message);
+}
+
+static Rig* rig_with(FakeBehaviour behaviour) {
+        return rig_setup(&(const FakeScript) { .behaviours = { behaviour }, .n_behaviours = 1 });
+}
+
 TEST(run_prints_and_ends_ok) {
         Rig *rig = rig_setup(NULL);
         Run run;
@@ -123,10 +133,9 @@ TEST(exit_status_above_128_is_no_signal_in_user_mode) {
 
 TEST(timeout_is_answered_at_the_deadline_with_what_was_printed) {
         Rig *rig = rig_setup(NULL);
-        char message[512];
         Run run;
 
-        ASSERT_EQ_INT(rig_submit_as(rig, &run, "local", "echo early; sleep 30", NULL, USEC_PER_SEC, message), 0);
+        ASSERT_EQ_INT(submit(rig, &run, "echo early; sleep 30", USEC_PER_SEC), 0);
         ASSERT_TRUE(rig_wait_done(rig, &run));
         ASSERT_RUN(run, EXEC_TIMEOUT, -1);
         ASSERT_EQ_INT(run.signal, 0);
@@ -142,12 +151,10 @@ TEST(timeout_is_answered_at_the_deadline_with_what_was_printed) {
 
 TEST(deadline_is_not_delayed_by_a_grandchild_that_holds_the_pipe) {
         Rig *rig = rig_setup(NULL);
-        char message[512];
         Run run;
 
         /* The new session escapes the fake's kill, as it could not escape a cgroup: the pipe stays open. */
-        ASSERT_EQ_INT(rig_submit_as(rig, &run, "local", "setsid sleep 3 & echo bye; sleep 9", NULL, USEC_PER_SEC / 2,
-                                    message), 0);
+        ASSERT_EQ_INT(submit(rig, &run, "setsid sleep 3 & echo bye; sleep 9", USEC_PER_SEC / 2), 0);
         ASSERT_TRUE(rig_wait_done(rig, &run));
         ASSERT_RUN(run, EXEC_TIMEOUT, -1);
         ASSERT_EQ_STR(run.out, "bye\n");
@@ -167,11 +174,10 @@ TEST(end_of_the_program_is_not_delayed_by_a_child_that_holds_the_pipe) {
 }
 
 TEST(timeout_is_answered_without_the_launchers_word_and_keeps_the_slot) {
-        Rig *rig = rig_setup(&(const FakeScript) { .behaviours = { FAKE_LATE_FINISHED }, .n_behaviours = 1 });
-        char message[512];
+        Rig *rig = rig_with(FAKE_LATE_FINISHED);
         Run run;
 
-        ASSERT_EQ_INT(rig_submit_as(rig, &run, "local", "echo x; sleep 9", NULL, USEC_PER_SEC / 2, message), 0);
+        ASSERT_EQ_INT(submit(rig, &run, "echo x; sleep 9", USEC_PER_SEC / 2), 0);
         ASSERT_TRUE(rig_wait_done(rig, &run));
         ASSERT_RUN(run, EXEC_TIMEOUT, -1);
         ASSERT_EQ_STR(run.out, "x\n");
@@ -184,11 +190,10 @@ TEST(timeout_is_answered_without_the_launchers_word_and_keeps_the_slot) {
 }
 
 TEST(end_that_is_never_reported_costs_the_connection_not_the_slot) {
-        Rig *rig = rig_setup(&(const FakeScript) { .behaviours = { FAKE_NEVER_FINISHED }, .n_behaviours = 1 });
-        char message[512];
+        Rig *rig = rig_with(FAKE_NEVER_FINISHED);
         Run run;
 
-        ASSERT_EQ_INT(rig_submit_as(rig, &run, "local", "sleep 9", NULL, USEC_PER_SEC / 4, message), 0);
+        ASSERT_EQ_INT(submit(rig, &run, "sleep 9", USEC_PER_SEC / 4), 0);
         ASSERT_TRUE(rig_wait_done(rig, &run));
         ASSERT_RUN(run, EXEC_TIMEOUT, -1);
         ASSERT_TRUE(rig_wait_idle(rig));
@@ -200,7 +205,7 @@ TEST(end_that_is_never_reported_costs_the_connection_not_the_slot) {
 }
 
 TEST(oom_outranks_the_signal_and_names_the_smaller_limit) {
-        Rig *rig = rig_setup(&(const FakeScript) { .behaviours = { FAKE_OOM }, .n_behaviours = 1 });
+        Rig *rig = rig_with(FAKE_OOM);
         Run run;
 
         rig_run(rig, &run, "kill -9 $$");
@@ -242,7 +247,7 @@ TEST(much_output_below_the_flood_is_read_to_its_end) {
 }
 
 TEST(runtime_max_of_systemd_is_a_timeout) {
-        Rig *rig = rig_setup(&(const FakeScript) { .behaviours = { FAKE_RUNTIME_MAX }, .n_behaviours = 1 });
+        Rig *rig = rig_with(FAKE_RUNTIME_MAX);
         Run run;
 
         rig_run(rig, &run, "kill -9 $$");
@@ -251,7 +256,7 @@ TEST(runtime_max_of_systemd_is_a_timeout) {
 }
 
 TEST(vanished_unit_is_never_a_success) {
-        Rig *rig = rig_setup(&(const FakeScript) { .behaviours = { FAKE_GONE }, .n_behaviours = 1 });
+        Rig *rig = rig_with(FAKE_GONE);
         Run run;
 
         rig_run(rig, &run, "echo fine");
@@ -263,7 +268,7 @@ TEST(vanished_unit_is_never_a_success) {
 }
 
 TEST(unknown_accounting_stays_unknown) {
-        Rig *rig = rig_setup(&(const FakeScript) { .behaviours = { FAKE_ACCOUNTS_NOTHING }, .n_behaviours = 1 });
+        Rig *rig = rig_with(FAKE_ACCOUNTS_NOTHING);
         Run run;
 
         rig_run(rig, &run, "true");

@@ -63,8 +63,9 @@ TEST(failures_before_the_program_are_told_apart) {
                 assert_infra(&run, cases[i].part);
                 ASSERT_FALSE(run.did_run);
                 ASSERT_EQ_STR(run.out, "");
-                /* Its code went into the socket; only afterwards it turns out that nobody read it. */
-                ASSERT_EQ_UINT(run.n_started, cases[i].behaviour == FAKE_DIES_READY);
+                /* There the code may be sent before the death shows. */
+                if (cases[i].behaviour != FAKE_DIES_READY)
+                        ASSERT_EQ_UINT(run.n_started, 0);
                 assert_recovers(rig);
         }
 }
@@ -253,9 +254,9 @@ TEST(descriptor_limit_is_named_and_survived) {
 
 TEST(thousand_runs_of_all_kinds_leave_no_descriptor) {
         Rig *rig = rig_setup(&(const FakeScript) {
-                        .behaviours = { FAKE_RUN, FAKE_REFUSE, FAKE_START_FAILS, FAKE_EXIT_BEFORE_READY, FAKE_CHECK_FAILS,
-                                        FAKE_GARBAGE, FAKE_READY_WITH_FILE, FAKE_DIES_READY, FAKE_OOM, FAKE_GONE,
-                                        FAKE_DROPS_AT_START },
+                        .behaviours = { FAKE_RUN, FAKE_REFUSE, FAKE_START_FAILS, FAKE_EXIT_BEFORE_READY,
+                                        FAKE_CHECK_FAILS, FAKE_GARBAGE, FAKE_READY_WITH_FILE,
+                                        FAKE_DIES_READY, FAKE_OOM, FAKE_GONE, FAKE_DROPS_AT_START },
                         .n_behaviours = 11 });
         unsigned n_fds;
         Run run;

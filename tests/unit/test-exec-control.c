@@ -81,8 +81,8 @@ TEST(control_words_come_in_any_pieces) {
                 ASSERT_EQ_INT(control_receive_word(pair[0], &w), CONTROL_E_INCOMPLETE);
                 if (cut > 0)
                         say(pair[1], failed, cut, NULL, 0);
-                ASSERT_EQ_INT(control_receive_word(pair[0], &w), cut < sizeof(failed) ? CONTROL_E_INCOMPLETE :
-                                                                                        CONTROL_E_FAILED);
+                ASSERT_EQ_INT(control_receive_word(pair[0], &w),
+                              cut < sizeof(failed) ? CONTROL_E_INCOMPLETE : CONTROL_E_FAILED);
                 if (cut < sizeof(failed)) {
                         say(pair[1], failed + cut, sizeof(failed) - cut, NULL, 0);
                         ASSERT_EQ_INT(control_receive_word(pair[0], &w), CONTROL_E_FAILED);
@@ -94,7 +94,8 @@ TEST(control_words_come_in_any_pieces) {
 }
 
 TEST(control_refuses_any_other_word) {
-        static const char *const words[] = { "MXREADY\nx", "MXREADY ", "mxready\n", "MXFAILEX", "MXSTAT\n\n", "GET / HT" };
+        static const char *const words[] = {
+                "MXREADY\nx", "MXREADY ", "mxready\n", "MXFAILEX", "MXSTAT\n\n", "GET / HT" };
 
         for (size_t i = 0; i < ELEMENTSOF(words); i++) {
                 ControlWord w = { .directory_fd = -EBADF };

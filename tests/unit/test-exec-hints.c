@@ -18,7 +18,11 @@ typedef struct Answer {
 
 static Answer ask(const char *text, size_t n_bytes, char *const *installed) {
         const HintFacts facts = {
-                .tasks_max = 128, .memory_max_bytes = 512 * MIB, .tmpfs_bytes = 64 * MIB, .packages = installed };
+                .tasks_max = 128,
+                .memory_max_bytes = 512 * MIB,
+                .tmpfs_bytes = 64 * MIB,
+                .packages = installed,
+        };
         Capture c;
         Answer a;
 
@@ -119,7 +123,8 @@ TEST(hints_name_limits_and_walls) {
                   "start\nEOFError", "Manager" },
                 { "  File \"/usr/lib/python3.13/multiprocessing/forkserver.py\", line 1\n"
                   "OSError: [Errno 97] Address family not supported by protocol", "forkserver" },
-                { "  File \"/usr/lib/python3.11/pty.py\", line 65\nOSError: out of pty devices", "no terminals" },
+                { "  File \"/usr/lib/python3.11/pty.py\", line 65\nOSError: out of pty devices",
+                  "no terminals" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {

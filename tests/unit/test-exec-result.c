@@ -32,6 +32,11 @@ static void result_done(ExecResult *r) {
         strv_free(r->hints);
 }
 
+static void assert_verdict(const ExecResult *r, size_t row, ExecStatus status, int exit_code, int signal) {
+        if (r->status != status || r->exit_code != exit_code || r->signal != signal)
+                FAIL("row %zu: %s %d %d", row, exec_status_to_string(r->status), r->exit_code, r->signal);
+}
+
 TEST(result_follows_systemd_and_the_recorded_reason) {
         static const struct {
                 WireResult result;
@@ -81,7 +86,9 @@ TEST(result_follows_systemd_and_the_recorded_reason) {
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
                 WireFinished m = {
-                        .result = rows[i].result, .main_code = rows[i].code, .main_status = rows[i].main_status,
+                        .result = rows[i].result,
+                        .main_code = rows[i].code,
+                        .main_status = rows[i].main_status,
                         .start_failed = i % 2, /* says nothing once the program ran: systemd issue 28304 */
                 };
                 ResultFacts f = facts_of(&m);
@@ -89,8 +96,7 @@ TEST(result_follows_systemd_and_the_recorded_reason) {
 
                 f.reason = rows[i].reason;
                 result_judge(&f, &r);
-                if (r.status != rows[i].status || r.exit_code != rows[i].exit_code || r.signal != rows[i].signal)
-                        FAIL("row %zu: %s %d %d", i, exec_status_to_string(r.status), r.exit_code, r.signal);
+                assert_verdict(&r, i, rows[i].status, rows[i].exit_code, rows[i].signal);
                 ASSERT_TRUE(r.did_run);
                 ASSERT_TRUE((r.message == NULL) == (r.status == EXEC_OK));
                 result_done(&r);
@@ -104,7 +110,8 @@ TEST(result_of_what_never_ran_is_never_the_programs) {
         for (size_t i = 0; i < ELEMENTSOF(results); i++)
                 for (int code = 0; code <= DUMPED; code++)
                         for (int status = 0; status < 256; status++) {
-                                WireFinished m = { .result = results[i], .main_code = code, .main_status = status };
+                                WireFinished m = {
+                                        .result = results[i], .main_code = code, .main_status = status };
                                 ResultFacts f = facts_of(&m);
                                 ExecResult r = {};
 
@@ -145,8 +152,7 @@ TEST(result_in_user_mode_believes_init_only_where_it_fits) {
                 f.has_status = true;
                 f.status = rows[i].claim;
                 result_judge(&f, &r);
-                if (r.status != rows[i].status || r.exit_code != rows[i].exit_code || r.signal != rows[i].signal)
-                        FAIL("row %zu: %s %d %d", i, exec_status_to_string(r.status), r.exit_code, r.signal);
+                assert_verdict(&r, i, rows[i].status, rows[i].exit_code, rows[i].signal);
                 result_done(&r);
         }
 }
