@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport/http.h"
+#include "transport/http-request.h"
 
 /* Borrowed from the library where not noted; n_…: how often it came. */
 typedef struct HttpHeaders {

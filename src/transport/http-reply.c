@@ -6,12 +6,12 @@
  * for progress, when it takes longer than a few seconds (idle timers in proxies and clients would cut a
  * silent one), or when the client takes nothing else. */
 
+#include "transport/http-request.h"
+
 #include <errno.h>
-#include <stdio.h>
 
 #include "base/log.h"
 #include "transport/http-checks.h"
-#include "transport/http.h"
 
 static HttpRequest* request_from_sink(McpSink *sink) {
         return (HttpRequest*) ((char*) sink - offsetof(HttpRequest, sink));

@@ -2,9 +2,9 @@
 
 /* One request, from its headers to the engine. */
 
+#include "transport/http-request.h"
+
 #include <errno.h>
-#include <stdio.h>
-#include <strings.h>
 #include <sys/epoll.h>
 
 #include "base/log.h"
@@ -13,7 +13,6 @@
 #include "json/json.h"
 #include "transport/http-checks.h"
 #include "transport/http-headers.h"
-#include "transport/http.h"
 
 void http_request_charge(HttpRequest *q) {
         MemoryBudget *budget = &q->server->listener.budget;

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "transport/http-request.h"
 
 /* Of a connection that says nothing, or does not take what we send. */
 #define IDLE_SEC 30U

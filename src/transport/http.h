@@ -14,26 +14,8 @@
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
-#include "base/buffer.h"
-#include "mcp/mcp.h"
 #include "transport/http-session.h"
 #include "transport/listener.h"
-#include "transport/skipped.h"
-
-/* The largest body whatever the settings say. */
-#define HTTP_BODY_BYTES_MAX (16 * MIB)
-/* A body that is refused is read to its end all the same, or the client would see a reset instead of the
- * reason; this far. */
-#define HTTP_DRAIN_BYTES_MAX (128 * MIB)
-/* Kept of a refused body, to read the id from. */
-#define HTTP_HEAD_BYTES (64 * KIB)
-/* Waiting in an event stream that nobody reads. */
-#define HTTP_STREAM_BYTES_MAX (32 * MIB)
-/* A request that takes longer is answered by an event stream where the client takes one. */
-#define HTTP_SLOW_USEC (5 * USEC_PER_SEC)
-#define HTTP_KEEPALIVE_USEC (15 * USEC_PER_SEC)
-/* The longest a body may take to come, however steadily it trickles. */
-#define HTTP_BODY_USEC_MAX (120 * USEC_PER_SEC)
 
 typedef struct HttpRequest HttpRequest;
 typedef struct HttpConnection HttpConnection;
@@ -59,76 +41,4 @@ struct HttpConnection {
         HttpConnection *next, **to_this;
 };
 
-typedef enum HttpState {
-        HTTP_READING,   /* its body */
-        HTTP_WAITING,   /* for the engine; suspended */
-        HTTP_STREAMING, /* an event stream is queued */
-        HTTP_REPLIED,
-} HttpState;
-
-/* Why a request is refused before the engine sees it. */
-typedef struct HttpRefusal {
-        unsigned status;      /* 0: it is not */
-        int code; /* of the JSON-RPC error; 0: a plain JSON object, for paths that are not ours */
-        const char *message;  /* fixed text */
-        const char *allow;    /* the Allow header of a 405 */
-} HttpRefusal;
-
-struct HttpRequest {
-        McpSink sink;
-        HttpServer *server;
-        HttpConnection *connection;
-        struct MHD_Connection *mhd;
-        HttpState state;
-        HttpRefusal refusal;
-        bool is_delete;
-
-        /* From the headers; owned. */
-        char *principal, *session_id, *protocol_version, *method_header, *name_header;
-        bool has_duplicate;
-        unsigned accepts;
-
-        Buffer body;
-        SkippedMessage skipped;
-        uint64_t n_body_bytes;     /* that came, kept or not */
-        uint64_t started_usec;
-        size_t charged_bytes;
-
-        HttpSession *session;
-        bool is_initialize;
-        McpExchange *exchange;     /* NULL when not in flight */
-        unsigned status;           /* of the outcome */
-        bool is_finished;          /* the engine has nothing more for it */
-        bool is_gone;              /* the client hung up, or reads too slowly */
-        bool wants_stream;
-
-        Buffer lines;              /* messages so far, a line each, until it is known how to send them */
-        size_t n_replies;          /* of them answers */
-        Buffer stream;             /* frames of an event stream not yet sent */
-
-        bool is_suspended;
-        sd_event_source *hangup_source, *timer_source;
-        HttpRequest *next, **to_this;
-};
-
-/* http.c */
 void http_server_kick(HttpServer *s); /* run the library soon */
-
-/* http-request.c */
-int http_request_new(HttpConnection *c, struct MHD_Connection *mhd, HttpRequest **ret);
-HttpRequest* http_request_free(HttpRequest *q);
-enum MHD_Result http_request_begin(HttpRequest *q, const char *path, const char *method);
-enum MHD_Result http_request_body(HttpRequest *q, const char *data, size_t n_bytes);
-enum MHD_Result http_request_continue(HttpRequest *q); /* the body is complete, or the request was resumed */
-bool http_request_is_modern(const HttpRequest *q); /* by its MCP-Protocol-Version header */
-void http_request_hangup(HttpRequest *q);
-void http_request_charge(HttpRequest *q);
-void http_request_suspend(HttpRequest *q);
-void http_request_resume(HttpRequest *q);
-
-/* http-reply.c */
-extern const McpSinkOps http_sink_ops;
-enum MHD_Result http_reply_refusal(HttpRequest *q, bool is_early);
-enum MHD_Result http_reply_json(HttpRequest *q);
-enum MHD_Result http_reply_empty(HttpRequest *q, unsigned status);
-enum MHD_Result http_reply_stream(HttpRequest *q);
