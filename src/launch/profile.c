@@ -79,7 +79,8 @@ const ProfileRow profile_run[] = {
         FIXED_NUMBER("SystemCallErrorNumber", VALUE_INT32, IN_BOTH, 1),
         FIXED_TEXT("SystemCallFilter", VALUE_ALLOW, IN_BOTH, "@system-service"),
         FIXED_TEXT("SystemCallFilter", VALUE_DENY, IN_BOTH,
-                   "@privileged @resources @keyring @debug io_uring_setup io_uring_enter io_uring_register"),
+                   "@privileged @resources @keyring @debug io_uring_setup io_uring_enter io_uring_register "
+                   "userfaultfd"),
 
         /* How much of everything. */
         COMPUTED("MemoryMax", VALUE_UINT64, IN_BOTH, SOURCE_MEMORY_MAX),

@@ -153,8 +153,10 @@ static int check_files(Problem *p) {
         return 0;
 }
 
-static int check_manager(const Manager *m, Problem *p) {
+int sandbox_check_manager(const Manager *m, Problem *p) {
         struct statfs fs;
+
+        assert(m);
 
         if (m->version < MANAGER_VERSION_MIN)
                 return problem_set(p, EOPNOTSUPP, "Use systemd 252 or later: Debian 12, Ubuntu 24.04, RHEL 9",
@@ -200,7 +202,7 @@ static int sandbox_find_out(Sandbox *s, sd_event *event) {
         bus = sd_bus_unref(bus); /* the manager's now */
         if (r < 0)
                 return r;
-        r = check_manager(s->manager, &s->problem);
+        r = sandbox_check_manager(s->manager, &s->problem);
         if (r < 0)
                 return r;
         r = interpreter_resolve(s->settings->python, s->settings->bind_read_only_paths, &s->python, &s->problem);

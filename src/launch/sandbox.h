@@ -37,6 +37,9 @@ int sandbox_unit_spec(const Sandbox *s, bool is_selftest, const WireLimits *limi
 /* What a verdict was made of: equal text, equal verdict. Without what changes at each start. */
 int sandbox_fingerprint(const Sandbox *s, Buffer *b);
 
+/* Whether this manager can do it at all, as far as it says so itself. Returns 0, or -errno with the problem. */
+int sandbox_check_manager(const Manager *m, Problem *reterr_problem);
+
 /* Path of the interpreter, from a setting that may be a bare name. Checks that a run can see and execute it. */
 int interpreter_resolve(const char *name, char *const *binds, char **ret, Problem *reterr_problem);
 

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The life of one unit, with a service manager that says things in the order of each case. */
+
+#include <signal.h>
+
+#include "launcher-rig.h"
+#include "unit/test.h"
+
+#define NO_SUCH_UNIT "org.freedesktop.systemd1.NoSuchUnit"
+
+static LauncherRig rig;
+
+static void ready(void) {
+        rig = (LauncherRig) {};
+        launcher_rig_ready(&rig);
+}
+
+/* Nothing is left undone: the launcher goes well when its client does. */
+static void done(void) {
+        ASSERT_EQ_INT(launcher_rig_teardown(&rig), 0);
+}
+
+static void started(uint64_t job) {
+        rig_send_start(&rig, job);
+        fake_pid1_start(&rig.pid1);
+        (void) rig_expect(&rig, WIRE_STARTED, job);
+}
+
+/* The next call must be this one about the newest unit. */
+static void expect_unit_call(const char *member) {
+        sd_bus_message *m = fake_pid1_call(&rig.pid1, member);
+        const char *unit;
+
+        ASSERT_TRUE(sd_bus_message_read(m, "s", &unit) > 0);
+        ASSERT_EQ_STR(unit, rig.pid1.unit);
+        sd_bus_message_unref(m);
+}
+
+static void expect_kill(void) {
+        sd_bus_message *m = fake_pid1_call(&rig.pid1, "KillUnit");
+        const char *unit, *whom;
+        int32_t number;
+
+        ASSERT_TRUE(sd_bus_message_read(m, "ssi", &unit, &whom, &number) > 0);
+        ASSERT_EQ_STR(unit, rig.pid1.unit);
+        ASSERT_EQ_STR(whom, "all");
+        ASSERT_EQ_INT(number, SIGKILL);
+        sd_bus_message_unref(m);
+}
+
+static void expect_no_call(void) {
+        sd_bus_message *m = fake_pid1_call_within(&rig.pid1, 100);
+
+        if (m)
+                FAIL("unexpected call of %s", sd_bus_message_get_member(m));
+}
+
+TEST(a_run_from_start_to_its_record) {
+        WireMessage m;
+
+        ready();
+        rig_send_start(&rig, 7);
+        fake_pid1_start(&rig.pid1);
+        m = rig_expect(&rig, WIRE_STARTED, 7);
+        ASSERT_EQ_STR(m.started.unit, rig.pid1.unit);
+        ASSERT_EQ_STR(m.started.invocation_id, "ab000000000000000000000000000001");
+        ASSERT_TRUE(m.started.monotonic_usec > 0);
+        fake_pid1_end(&rig.pid1, "signal", 2, 11);
+        m = rig_expect(&rig, WIRE_FINISHED, 7);
+        ASSERT_EQ_INT(m.finished.result, WIRE_RESULT_SIGNAL);
+        ASSERT_EQ_INT(m.finished.start_failed, 0);
+        ASSERT_EQ_INT(m.finished.main_code, 2);
+        ASSERT_EQ_INT(m.finished.main_status, 11);
+        ASSERT_EQ_UINT(m.finished.start_monotonic_usec, 1000);
+        ASSERT_EQ_UINT(m.finished.exit_monotonic_usec, 2000);
+        ASSERT_EQ_UINT(m.finished.cpu_nsec, 3000);
+        ASSERT_EQ_UINT(m.finished.memory_peak_bytes, 4000);
+        expect_no_call();
+        ASSERT_EQ_UINT(rig.pid1.n_unref, 2); /* the self-test's and this one's */
+        done();
+}
+
+TEST(the_first_inactive_of_a_new_unit_is_not_its_end) {
+        ready();
+        rig_send_start(&rig, 1);
+        fake_pid1_begin(&rig.pid1);
+        fake_pid1_changed(&rig.pid1, "inactive", 0);
+        ASSERT_TRUE(rig_is_silent(&rig));
+        fake_pid1_changed(&rig.pid1, "active", 1);
+        fake_pid1_job_removed(&rig.pid1, "done");
+        (void) rig_expect(&rig, WIRE_STARTED, 1);
+        fake_pid1_end(&rig.pid1, "success", 1, 0);
+        ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_SUCCESS);
+        done();
+}
+
+TEST(a_unit_is_not_dead_while_a_job_is_pending) {
+        ready();
+        started(1);
+        fake_pid1_changed(&rig.pid1, "inactive", 5);
+        ASSERT_TRUE(rig_is_silent(&rig));
+        expect_no_call();
+        fake_pid1_end(&rig.pid1, "success", 1, 0);
+        (void) rig_expect(&rig, WIRE_FINISHED, 1);
+        done();
+}
+
+TEST(a_start_that_fails_says_so) {
+        WireMessage m;
+
+        ready();
+        rig_send_start(&rig, 1);
+        fake_pid1_begin(&rig.pid1);
+        fake_pid1_changed(&rig.pid1, "failed", 1);
+        ASSERT_TRUE(rig_is_silent(&rig));
+        fake_pid1_job_removed(&rig.pid1, "failed");
+        fake_pid1_end(&rig.pid1, "exit-code", 1, 226);
+        m = rig_expect(&rig, WIRE_FINISHED, 1);
+        ASSERT_EQ_INT(m.finished.start_failed, 1);
+        ASSERT_EQ_INT(m.finished.main_status, 226);
+        done();
+}
+
+TEST(a_start_that_fails_before_any_process_is_not_gone) {
+        WireMessage m;
+
+        ready();
+        rig_send_start(&rig, 1);
+        fake_pid1_begin(&rig.pid1);
+        fake_pid1_job_removed(&rig.pid1, "failed");
+        fake_pid1_end(&rig.pid1, "resources", 0, 0);
+        m = rig_expect(&rig, WIRE_FINISHED, 1);
+        ASSERT_EQ_INT(m.finished.start_failed, 1);
+        ASSERT_EQ_INT(m.finished.result, WIRE_RESULT_RESOURCES);
+        done();
+}
+
+TEST(a_stub_that_claims_success_is_gone) {
+        ready();
+        started(1);
+        fake_pid1_end(&rig.pid1, "success", 0, 0);
+        ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_GONE);
+        done();
+}
+
+TEST(a_record_that_cannot_be_had_is_gone) {
+        sd_bus_message *m;
+
+        ready();
+        started(1);
+        fake_pid1_changed(&rig.pid1, "inactive", 0);
+        m = fake_pid1_call(&rig.pid1, "GetAll");
+        fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_UNKNOWN_OBJECT, "no such thing");
+        sd_bus_message_unref(m);
+        ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_GONE);
+        done();
+}
+
+TEST(a_record_without_result_is_gone) {
+        sd_bus_message *m;
+
+        ready();
+        started(1);
+        fake_pid1_changed(&rig.pid1, "inactive", 0);
+        m = fake_pid1_call(&rig.pid1, "GetAll");
+        fake_pid1_reply(&rig.pid1, m, "a{sv}", 1, "ExecMainCode", "i", 1);
+        sd_bus_message_unref(m);
+        ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_GONE);
+        done();
+}
+
+TEST(a_question_that_a_reexecution_swallowed_is_asked_again) {
+        sd_bus_message *m;
+
+        ready();
+        started(1);
+        fake_pid1_changed(&rig.pid1, "inactive", 0);
+        m = fake_pid1_call(&rig.pid1, "GetAll");
+        fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_NO_REPLY, "left the bus");
+        sd_bus_message_unref(m);
+        ASSERT_TRUE(rig_is_silent(&rig));
+        fake_pid1_end(&rig.pid1, "success", 1, 0);
+        ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_SUCCESS);
+        done();
+}
+
+TEST(a_unit_that_vanishes_is_gone) {
+        sd_bus_message *m;
+
+        ready();
+        started(1);
+        fake_pid1_unit_removed(&rig.pid1);
+        m = fake_pid1_call(&rig.pid1, "GetUnit");
+        fake_pid1_error(&rig.pid1, m, NO_SUCH_UNIT, "not loaded");
+        sd_bus_message_unref(m);
+        ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_GONE);
+        done();
+}
+
+static void answer_query(const char *state) {
+        sd_bus_message *m;
+
+        m = fake_pid1_call(&rig.pid1, "GetUnit");
+        fake_pid1_reply(&rig.pid1, m, "o", "/unit");
+        sd_bus_message_unref(m);
+        m = fake_pid1_call(&rig.pid1, "GetAll");
+        fake_pid1_reply(&rig.pid1, m, "a{sv}", 2, "ActiveState", "s", state, "Job", "(uo)", 0, "/");
+        sd_bus_message_unref(m);
+}
+
+TEST(a_reload_that_says_removed_of_a_living_unit_changes_nothing) {
+        ready();
+        started(1);
+        fake_pid1_unit_removed(&rig.pid1);
+        answer_query("active");
+        ASSERT_TRUE(rig_is_silent(&rig));
+        fake_pid1_end(&rig.pid1, "exit-code", 1, 3);
+        ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.main_status, 3);
+        done();
+}
+
+TEST(an_end_that_was_missed_is_found_by_asking) {
+        ready();
+        started(1);
+        fake_pid1_unit_removed(&rig.pid1);
+        answer_query("failed");
+        fake_pid1_record(&rig.pid1, "oom-kill", 2, 9);
+        ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_OOM_KILL);
+        done();
+}
+
+TEST(stop_kills_a_running_unit) {
+        ready();
+        started(1);
+        rig_send_stop(&rig, 1);
+        expect_kill();
+        fake_pid1_end(&rig.pid1, "signal", 2, 9);
+        (void) rig_expect(&rig, WIRE_FINISHED, 1);
+        done();
+}
+
+TEST(stop_cancels_a_start_that_has_not_happened) {
+        WireMessage m;
+
+        ready();
+        rig_send_start(&rig, 1);
+        fake_pid1_begin(&rig.pid1);
+        rig_send_stop(&rig, 1);
+        expect_unit_call("StopUnit");
+        fake_pid1_job_removed(&rig.pid1, "canceled");
+        fake_pid1_end(&rig.pid1, "success", 0, 0);
+        m = rig_expect(&rig, WIRE_FINISHED, 1);
+        ASSERT_EQ_INT(m.finished.start_failed, 1);
+        done();
+}
+
+TEST(stop_before_the_managers_answer_waits_for_it) {
+        sd_bus_message *m;
+        const char *unit;
+
+        ready();
+        rig_send_start(&rig, 1);
+        m = fake_pid1_call(&rig.pid1, "StartTransientUnit");
+        ASSERT_TRUE(sd_bus_message_read(m, "s", &unit) > 0);
+        snprintf(rig.pid1.unit, sizeof(rig.pid1.unit), "%s", unit);
+        rig_send_stop(&rig, 1);
+        expect_no_call();
+        fake_pid1_reply(&rig.pid1, m, "o", "/job/1");
+        sd_bus_message_unref(m);
+        expect_unit_call("StopUnit");
+        fake_pid1_job_removed(&rig.pid1, "done");
+        (void) rig_expect(&rig, WIRE_STARTED, 1);
+        expect_kill(); /* it was too late to cancel */
+        fake_pid1_changed(&rig.pid1, "active", 0);
+        fake_pid1_end(&rig.pid1, "signal", 2, 9);
+        (void) rig_expect(&rig, WIRE_FINISHED, 1);
+        done();
+}
+
+TEST(a_stopped_unit_is_not_waited_for_when_a_restart_is_queued) {
+        ready();
+        started(1);
+        rig_send_stop(&rig, 1);
+        expect_kill();
+        fake_pid1_changed(&rig.pid1, "failed", 9); /* BindsTo= and a restart of our service */
+        fake_pid1_record(&rig.pid1, "signal", 2, 9);
+        (void) rig_expect(&rig, WIRE_FINISHED, 1);
+        done();
+}
+
+TEST(stop_of_what_is_not_there_is_ignored) {
+        ready();
+        rig_send_stop(&rig, 99);
+        rig_send_assign(&rig, 99);
+        expect_no_call();
+        ASSERT_TRUE(rig_is_silent(&rig));
+        done();
+}
+
+TEST(assign_sets_the_limits_until_the_units_end) {
+        sd_bus_message *m;
+        const char *unit, *name;
+        uint64_t value;
+        int is_runtime;
+
+        ready();
+        started(1);
+        rig_send_assign(&rig, 1);
+        m = fake_pid1_call(&rig.pid1, "SetUnitProperties");
+        ASSERT_TRUE(sd_bus_message_read(m, "sb", &unit, &is_runtime) > 0);
+        ASSERT_EQ_STR(unit, rig.pid1.unit);
+        ASSERT_EQ_INT(is_runtime, 1);
+        ASSERT_TRUE(sd_bus_message_enter_container(m, 'a', "(sv)") > 0);
+        ASSERT_TRUE(sd_bus_message_read(m, "(sv)", &name, "t", &value) > 0);
+        ASSERT_EQ_STR(name, "MemoryMax");
+        ASSERT_EQ_UINT(value, 33 * MIB);
+        fake_pid1_reply(&rig.pid1, m, "");
+        sd_bus_message_unref(m);
+        expect_no_call();
+        fake_pid1_end(&rig.pid1, "success", 1, 0);
+        (void) rig_expect(&rig, WIRE_FINISHED, 1);
+        done();
+}
+
+TEST(a_unit_that_cannot_be_limited_is_killed) {
+        sd_bus_message *m;
+
+        ready();
+        started(1);
+        rig_send_assign(&rig, 1);
+        m = fake_pid1_call(&rig.pid1, "SetUnitProperties");
+        fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_INVALID_ARGS, "no");
+        sd_bus_message_unref(m);
+        expect_kill();
+        fake_pid1_end(&rig.pid1, "signal", 2, 9);
+        (void) rig_expect(&rig, WIRE_FINISHED, 1);
+        done();
+}
+
+TEST(a_refused_start_is_refused_and_made_sure_of) {
+        sd_bus_message *m;
+        WireMessage w;
+        const char *unit;
+
+        ready();
+        rig_send_start(&rig, 1);
+        m = fake_pid1_call(&rig.pid1, "StartTransientUnit");
+        ASSERT_TRUE(sd_bus_message_read(m, "s", &unit) > 0);
+        snprintf(rig.pid1.unit, sizeof(rig.pid1.unit), "%s", unit);
+        fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_ACCESS_DENIED, "SELinux policy denies access");
+        sd_bus_message_unref(m);
+        expect_unit_call("StopUnit");
+        w = rig_expect(&rig, WIRE_REFUSED, 1);
+        ASSERT_CONTAINS(w.refused.reason, "AccessDenied");
+        ASSERT_CONTAINS(w.refused.remedy, "journalctl");
+        started(2); /* and the next one may be better */
+        fake_pid1_end(&rig.pid1, "success", 1, 0);
+        (void) rig_expect(&rig, WIRE_FINISHED, 2);
+        done();
+}
+
+TEST(many_jobs_are_told_apart) {
+        char unit[3][128];
+
+        ready();
+        for (unsigned i = 0; i < 3; i++) {
+                started(10 + i);
+                memcpy(unit[i], rig.pid1.unit, sizeof(unit[i]));
+        }
+        ASSERT_TRUE(strcmp(unit[0], unit[1]) != 0 && strcmp(unit[1], unit[2]) != 0);
+        for (unsigned i = 3; i-- > 0;) {
+                memcpy(rig.pid1.unit, unit[i], sizeof(unit[i]));
+                fake_pid1_end(&rig.pid1, "exit-code", 1, (int) i);
+                ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 10 + i).finished.main_status, i);
+        }
+        done();
+}
+
+TEST(signals_about_other_units_are_ignored) {
+        char unit[128];
+
+        ready();
+        started(1);
+        memcpy(unit, rig.pid1.unit, sizeof(unit));
+        snprintf(rig.pid1.unit, sizeof(rig.pid1.unit), "cron.service");
+        fake_pid1_changed(&rig.pid1, "failed", 0);
+        fake_pid1_job_removed(&rig.pid1, "failed");
+        fake_pid1_unit_removed(&rig.pid1);
+        expect_no_call();
+        ASSERT_TRUE(rig_is_silent(&rig));
+        memcpy(rig.pid1.unit, unit, sizeof(unit));
+        fake_pid1_end(&rig.pid1, "success", 1, 0);
+        (void) rig_expect(&rig, WIRE_FINISHED, 1);
+        done();
+}
