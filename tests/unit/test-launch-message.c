@@ -117,7 +117,7 @@ TEST(filters_say_allow_and_deny) {
                 const char *first;
         } table[] = {
                 { "SystemCallFilter", 0, 1, 1, "@system-service" },
-                { "SystemCallFilter", 1, 0, 7, "@privileged" },
+                { "SystemCallFilter", 1, 0, 8, "@privileged" },
                 { "RestrictAddressFamilies", 0, 1, 0, NULL },
         };
 
