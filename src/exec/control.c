@@ -3,6 +3,8 @@
 #include "exec/control.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -122,10 +124,14 @@ bool control_receive_status(int fd, uint16_t *ret) {
 }
 
 bool control_was_read(int fd) {
+        int error = 0, n_unread = 0;
         socklen_t n = sizeof(int);
-        int error = 0;
 
         assert(fd >= 0);
 
+        /* Bytes in the other end's queue, as long as somebody holds that end … */
+        if (ioctl(fd, SIOCOUTQ, &n_unread) < 0 || n_unread > 0)
+                return false;
+        /* … and afterwards unix(7) sockets tell by ECONNRESET that some were thrown away. */
         return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) >= 0 && error == 0;
 }

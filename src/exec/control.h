@@ -33,7 +33,7 @@ uint32_t control_word_check(const ControlWord *w);
  * nothing. */
 bool control_receive_status(int fd, uint16_t *ret);
 
-/* Ask when the other end was closed. The runner closes it after it has read the whole frame; if it died
- * before, unread bytes are left, and the socket says ECONNRESET. Without this an exit status of the runner
- * would pass for one of a program that never ran. */
+/* Whether the other side has read all that was sent to it. It need not be closed for this, and cannot be
+ * relied on to be: PID 1 holds a copy until the unit is dead. Without this an exit status of a runner that
+ * died over its code would pass for one of a program that never ran. */
 bool control_was_read(int fd);

@@ -89,9 +89,7 @@ static void job_on_ready(Unit *u, void *userdata) {
 static void job_on_sent(Unit *u, void *userdata) {
         ExecJob *j = userdata;
 
-        (void) u;
-        j->is_sent = true;
-        j->sent_usec = now_monotonic_usec();
+        j->sent_usec = u->sent_usec;
         if (j->state != JOB_SENDING) /* killed meanwhile */
                 return;
 
@@ -114,11 +112,16 @@ static void job_on_flood(Unit *u, void *userdata) {
         job_end(userdata, JOB_REASON_OUTPUT_LIMIT);
 }
 
+/* Its code was sent, and there is no sign that nobody read it. */
+static bool job_is_started(const ExecJob *j) {
+        return j->sent_usec > 0 && j->unit->fault != UNIT_FAULT_CODE;
+}
+
 /* A program whose code never arrived completely has not run, so it may be given to another unit: a warm one
  * can have died while it waited, and a launcher can have been restarted. Once, and never if it may have
  * run. */
 static bool job_may_retry(const ExecJob *j) {
-        return !j->is_sent && !j->is_retry && j->reason != JOB_REASON_CANCELLED &&
+        return !job_is_started(j) && !j->is_retry && j->reason != JOB_REASON_CANCELLED &&
                 j->unit->fault != UNIT_FAULT_CHECK &&
                 (j->is_warm || j->unit->fate == UNIT_FATE_LOST);
 }
@@ -136,6 +139,7 @@ static void job_on_fault(Unit *u, void *userdata) {
 static void job_on_dead(Unit *u, void *userdata) {
         ExecJob *j = userdata;
 
+        (void) u;
         if (j->state == JOB_LINGERING) {
                 engine_update_soon(j->engine);
                 return;
@@ -143,10 +147,6 @@ static void job_on_dead(Unit *u, void *userdata) {
         if (j->state == JOB_DONE) /* the delivery will see it */
                 return;
 
-        if (u->fault == UNIT_FAULT_CODE) { /* sent, as far as we could see, but never read */
-                j->is_sent = false;
-                j->sent_usec = 0;
-        }
         if (j->state != JOB_ENDING && job_may_retry(j)) {
                 j->is_retry = true;
                 engine_requeue(j->engine, j);
@@ -210,6 +210,7 @@ void job_start(ExecJob *j) {
         assert(!j->unit);
 
         j->started_usec = now_monotonic_usec();
+        j->sent_usec = 0;
         j->unit = j->is_retry ? NULL : pool_take(&j->engine->pool);
         j->is_warm = j->unit;
 
@@ -252,7 +253,7 @@ static uint64_t job_duration_usec(const ExecJob *j) {
         const Unit *u = j->unit;
         uint64_t end = j->ended_usec;
 
-        if (!j->is_sent)
+        if (!u || !job_is_started(j))
                 return 0;
         if (u->fate == UNIT_FATE_FINISHED && u->finished.exit_monotonic_usec > 0)
                 end = u->finished.exit_monotonic_usec;
@@ -279,7 +280,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
 
         f = (ResultFacts) {
                 .reason = j->reason,
-                .is_sent = j->is_sent,
+                .is_sent = u && job_is_started(j),
                 .explanation = j->explanation,
                 .timeout_usec = j->request->timeout_usec,
                 .max_timeout_usec = j->engine->settings->max_timeout_usec,

@@ -43,7 +43,7 @@ struct ExecJob {
         char run_id[RANDOM_HEX_ID_CHARS + 1];
         Unit *unit;
         bool has_slot, is_warm, is_retry;
-        bool is_sent, is_announced;
+        bool is_announced;
         uint64_t submitted_usec, started_usec, sent_usec, ended_usec; /* 0: not yet */
         sd_event_source *timer_source; /* RUNNING: the deadline; ENDING: the patience with a kill */
 

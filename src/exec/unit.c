@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strv.h"
+#include "base/timeutil.h"
 #include "exec/timer.h"
 
 /* A larger pipe makes a talkative program wait less often for us. Best effort: a user's pipes are limited in
@@ -77,6 +78,8 @@ static void unit_read_control(Unit *u) {
 static void unit_continue_sending(Unit *u) {
         int r;
 
+        /* Before the last byte goes out: the program may be over when we run again. */
+        u->sent_usec = now_monotonic_usec();
         r = code_frame_send(&u->frame, u->control_fd);
         if (r == 0) {
                 r = sd_event_source_set_io_events(u->control_source, EPOLLOUT);
@@ -91,28 +94,17 @@ static void unit_continue_sending(Unit *u) {
         }
 
         u->state = UNIT_RUNNING;
-        if (u->parameters.is_user) {
-                /* init watches this socket: its end is the order to die, and the program's status comes on
-                 * it. */
-                u->control_source = sd_event_source_unref(u->control_source);
-                timer_disarm(u->ready_source);
-        } else if (sd_event_source_set_io_events(u->control_source, /* events= */ 0) < 0 ||
-                   sd_event_source_set_enabled(u->control_source, SD_EVENT_ON) < 0) {
-                unit_fail(u, UNIT_FAULT_CODE);
-                return;
-        }
+        timer_disarm(u->ready_source);
+        /* Nothing is read from it any more, but it stays open: to see whether the code was read, and in user
+         * mode because init takes its end for the order to die and reports the program's status on it. */
+        u->control_source = sd_event_source_unref(u->control_source);
         u->handlers->on_sent(u, u->userdata);
 }
 
-/* The other end of the control socket is closed: the runner took the code, or it is dead. */
+/* The unit is dead, or about to be: did it ever read its code? */
 static void unit_settle_code(Unit *u) {
-        if (u->control_fd < 0)
-                return;
-
-        if (!control_was_read(u->control_fd))
+        if (u->state == UNIT_RUNNING && u->control_fd >= 0 && !control_was_read(u->control_fd))
                 u->fault = UNIT_FAULT_CODE;
-        timer_disarm(u->ready_source);
-        unit_close_control(u);
 }
 
 static int unit_on_control(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
@@ -126,8 +118,6 @@ static int unit_on_control(sd_event_source *s, int fd, uint32_t revents, void *u
                 unit_read_control(u);
         else if (u->state == UNIT_SENDING)
                 unit_continue_sending(u);
-        else if (u->state == UNIT_RUNNING)
-                unit_settle_code(u);
         return 0;
 }
 
@@ -166,11 +156,9 @@ static void unit_on_finished(Unit *u, const WireFinished *m) {
                 u->fault = UNIT_FAULT_CHECK;
                 u->failed_check = control_word_check(&u->word);
         }
-        if (u->state == UNIT_RUNNING) {
-                if (u->parameters.is_user && u->control_fd >= 0)
-                        u->has_status = control_receive_status(u->control_fd, &u->status);
-                unit_settle_code(u);
-        }
+        if (u->state == UNIT_RUNNING && u->parameters.is_user && u->control_fd >= 0)
+                u->has_status = control_receive_status(u->control_fd, &u->status);
+        unit_settle_code(u);
 
         u->fate = UNIT_FATE_FINISHED;
         u->finished = *m;
@@ -385,6 +373,7 @@ void unit_stop(Unit *u) {
         if (u->is_stopped || u->fate != UNIT_FATE_NONE)
                 return;
 
+        unit_settle_code(u);
         u->is_stopped = true;
         launcher_client_stop(u->parameters.client, &u->job);
         /* Without a timer a lost FINISHED would keep its slot for ever. */

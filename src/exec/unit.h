@@ -83,6 +83,7 @@ struct Unit {
         sd_event_source *control_source, *ready_source, *dead_source;
         ControlWord word;        /* its directory_fd shows the run's files as long as the unit exists here */
         CodeFrame frame;
+        uint64_t sent_usec;      /* when the rest of the code was sent */
         Collector out, err;
 
         WireFinished finished;

@@ -212,9 +212,6 @@ static int server_start(Server *s, const WireStart *m, int fds[static _WIRE_FD_M
         if (u->pid == 0)
                 fake_runner_main(u->behaviour, s->script, u->fds);
         s->report->n_alive++;
-        /* PID 1 closes its copy of the control socket; a runner's death must show as its end. */
-        u->fds[WIRE_FD_CONTROL] = safe_close(u->fds[WIRE_FD_CONTROL]);
-
         r = sd_event_add_child(s->event, &u->child_source, u->pid, WEXITED, unit_on_child, u);
         if (r < 0)
                 return r;

@@ -5,8 +5,8 @@
  * with a runner of a few lines, which runs the code it gets by an interpreter such as sh. What happens to
  * the n-th unit is scripted.
  *
- * Like systemd 257 it keeps the writing ends of the output pipes open after a unit is dead: no end of file
- * comes. */
+ * Like systemd 257 it holds on to its copies of control socket and pipes after a unit is dead: no end of
+ * file comes. */
 
 #include <stdbool.h>
 #include <stdint.h>
