@@ -29,11 +29,13 @@ static void measure_bare(void) {
         uint64_t usec[N_RUNS];
 
         for (size_t i = 0; i < N_RUNS; i++) {
-                char *const argv[] = { (char[]) { "sh" }, (char[]) { "-c" }, (char[]) { ":" }, NULL };
+                static char sh[] = "sh", option[] = "-c", nothing[] = ":";
+                char *const argv[] = { sh, option, nothing, NULL };
                 uint64_t begin = now_monotonic_usec();
                 pid_t pid;
 
-                if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, NULL) != 0 || waitpid(pid, NULL, 0) != pid)
+                if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, NULL) != 0 ||
+                    waitpid(pid, NULL, 0) != pid)
                         abort();
                 usec[i] = now_monotonic_usec() - begin;
         }
@@ -90,7 +92,8 @@ int main(void) {
         measure_bare();
         measure_engine("sh, engine, cold", ":", /* want_warm= */ false);
         measure_engine("sh, engine, warm", ":", /* want_warm= */ true);
-        measure_engine("sh, engine, warm, 1 MB of output", "head -c 1000000 /dev/zero", /* want_warm= */ true);
+        measure_engine("sh, engine, warm, 1 MB of output", "head -c 1000000 /dev/zero",
+                       /* want_warm= */ true);
         measure_throughput(1);
         measure_throughput(4);
         return 0;
