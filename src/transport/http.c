@@ -53,7 +53,8 @@ static void on_connection(void *userdata, struct MHD_Connection *mhd, void **soc
                         return; /* its requests will be refused by closing it */
                 c->server = s;
                 c->fd = info->connect_fd;
-                c->is_over_limit = s->is_adding_over_limit;
+                /* Here and not when it is accepted: newer versions of the library put connections off. */
+                c->is_over_limit = s->listener.n_connections >= s->listener.p.settings->max_connections;
                 c->next = s->connections;
                 c->to_this = &s->connections;
                 if (c->next)
@@ -72,10 +73,19 @@ static void on_connection(void *userdata, struct MHD_Connection *mhd, void **soc
 
 static void on_completed(void *userdata, struct MHD_Connection *mhd, void **request_context,
                          enum MHD_RequestTerminationCode code) {
-        (void) userdata;
+        const HttpServer *s = userdata;
+        HttpRequest *q = *request_context;
+        int fd;
+
         (void) mhd;
         (void) code;
-        *request_context = http_request_free(*request_context);
+        if (!q)
+                return;
+        fd = q->connection->fd;
+        *request_context = http_request_free(q);
+        /* The reply's headers may be older than the drain, and so not have announced the end. */
+        if (s->listener.is_draining)
+                (void) shutdown(fd, SHUT_RDWR);
 }
 
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, const char *path,
@@ -163,11 +173,10 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
         /* Replies are written whole: waiting for more of them only delays the last piece. */
         (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 
-        s->is_adding_over_limit = is_over_limit;
+        (void) is_over_limit; /* decided when the library tells of it */
         /* Closes the descriptor itself when it fails. */
         if (MHD_add_connection(s->daemon, fd, (struct sockaddr*) &address, n) != MHD_YES)
                 log_debug("HTTP: the library refused a connection");
-        s->is_adding_over_limit = false;
         http_server_kick(s);
         return 0;
 }

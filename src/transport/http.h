@@ -28,15 +28,14 @@ typedef struct HttpServer {
         HttpConnection *connections;
         HttpRequest *requests;
         size_t body_bytes_max;
-        bool is_adding_over_limit; /* the connection being added gets a refusal only */
-        bool is_kicked;            /* run the library again, whatever it says of its timeouts */
+        bool is_kicked; /* run the library again, whatever it says of its timeouts */
         bool is_closing;
 } HttpServer;
 
 struct HttpConnection {
         HttpServer *server;
         int fd;
-        bool is_over_limit;
+        bool is_over_limit;   /* gets its refusal only */
         HttpRequest *request; /* the one being read or answered */
         HttpConnection *next, **to_this;
 };
