@@ -13,11 +13,17 @@ def _lines(client, code, **arguments):
     return r["stdout"].splitlines()
 
 
+def _finds_nothing(client, code):
+    """Runs code that prints what it could reach, and "end"."""
+    found = _lines(client, code)
+    assert found == ["end"], found
+
+
 @also_vm
 def test_only_the_loopback_interface_exists():
     assert len(os.listdir("/sys/class/net")) > 1, "the machine itself must have more than lo for this test to say anything"
     with Client() as c:
-        assert _lines(c, "for l in open('/proc/net/dev'):\n  if ':' in l: print(l.split(':')[0].strip())") == ["lo"]
+        assert _lines(c, "for l in open('/proc/self/net/dev'):\n  if ':' in l: print(l.split(':')[0].strip())") == ["lo"]
 
 
 def test_no_socket_of_any_family_can_be_made():
@@ -25,7 +31,7 @@ def test_no_socket_of_any_family_can_be_made():
             "  try: socket.socket(getattr(socket, f), socket.SOCK_RAW if f == 'AF_PACKET' else socket.SOCK_STREAM); print(f, 'made')\n"
             "  except OSError as e: pass\nprint('end')")
     with Client() as c:
-        assert _lines(c, code) == ["end"]
+        _finds_nothing(c, code)
 
 
 def test_no_unix_socket_of_the_host_is_visible():
@@ -33,7 +39,7 @@ def test_no_unix_socket_of_the_host_is_visible():
             "  if d.startswith('/proc') or d.startswith('/usr'): ds[:] = []; continue\n"
             "  for f in fs:\n    try:\n      if stat.S_ISSOCK(os.lstat(os.path.join(d, f)).st_mode): print(d, f)\n    except OSError: pass\nprint('end')")
     with Client() as c:
-        assert _lines(c, code) == ["end"]
+        _finds_nothing(c, code)
 
 
 def test_files_of_the_host_are_not_there():
@@ -44,17 +50,17 @@ def test_files_of_the_host_are_not_there():
             " '/etc/mcp-exec', '/run/systemd', '/run/dbus', '/run/mcp-exec', '/sys/kernel', '/boot', '/var/lib'):\n"
             "  try: os.listdir(p) if not p.endswith(('shadow', 'id', 'txt')) else open(p).read()\n"
             "  except OSError: continue\n"
-            "  if os.path.isdir(p) and not os.listdir(p): continue\n"
+            "  if os.path.isdir(p) and os.listdir(p) in ([], ['incoming']): continue  # systemd's own, empty mount point\n"
             "  print(p)\nprint('end')")
     with Client() as c:
-        assert _lines(c, code) == ["end"]
+        _finds_nothing(c, code)
 
 
 def test_the_token_of_the_daemon_is_not_in_the_environment():
     with Client() as c:
         names = _lines(c, "import os\nprint(*sorted(os.environ), sep='\\n')")
         allowed = {"HOME", "USER", "LOGNAME", "TMPDIR", "PATH", "LANG", "SHELL", "XDG_CACHE_HOME", "MPLBACKEND",
-                   "MPLCONFIGDIR", "LC_CTYPE", "PWD"}
+                   "MPLCONFIGDIR", "LC_CTYPE", "PYTHONUNBUFFERED"}
         extra = {n for n in names if n not in allowed and not n.endswith("_THREADS")}
         assert not extra, extra
         same = _lines(c, "print(*[e.split(b'=')[0].decode() for e in open('/proc/self/environ', 'rb').read().split(b'\\0') if e], sep='\\n')")
@@ -99,7 +105,7 @@ def test_dangerous_calls_are_refused():
             "  if r >= 0 or e not in (1, 38): print(name, r, e)\n"
             "try: os.chmod('/tmp/work', 0o4755)\nexcept OSError: pass\nelse: print('suid', oct(os.stat('/tmp/work').st_mode))\nprint('end')")
     with Client() as c:
-        assert _lines(c, code) == ["end"]
+        _finds_nothing(c, code)
 
 
 def test_writable_places_are_small_tmpfs_and_nothing_else():

@@ -68,7 +68,7 @@ def test_upgrade_under_a_run_executes_nothing_twice():
     c = Client()
     _started_run(c, "import time; print('begun'); time.sleep(3); print('end')")
     units = set(run_units())
-    sh(["dpkg", "-i", "/mnt/host/mcp-exec.deb"], timeout=100)
+    sh("PATH=$PATH:/usr/sbin:/sbin dpkg -i /mnt/host/mcp-exec.deb", timeout=100)
     wait_until(lambda: not set(run_units()) & units, 60, "the units of before are gone")
     c.close()
     with Client() as again:

@@ -3,7 +3,7 @@
 
 import pathlib
 
-from lib import Client, Skip, sh, show, timeout
+from lib import Client, Skip, minimal_environment, sh, show, timeout
 
 DEB = pathlib.Path("/mnt/host/mcp-exec.deb")
 
@@ -14,8 +14,12 @@ def _deb():
     return str(DEB)
 
 
+def _dpkg(*arguments):
+    sh(["/usr/bin/dpkg", *arguments], timeout=100, env=minimal_environment() | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+
+
 def _install():
-    sh(["dpkg", "-i", _deb()], timeout=100)
+    _dpkg("-i", _deb())
 
 
 def _paths():
@@ -27,10 +31,10 @@ def _paths():
 def test_remove_and_purge_leave_nothing_and_install_starts_nothing():
     with Client() as c:
         c.exec("print(1)")
-    sh(["dpkg", "--remove", "mcp-exec"], timeout=100)
+    _dpkg("--remove", "mcp-exec")
     assert pathlib.Path("/etc/mcp-exec/mcp-exec.conf").exists(), "remove keeps the configuration"
     assert not sh("pgrep -f mcp-exec-launche[r]", check=False).stdout
-    sh(["dpkg", "--purge", "mcp-exec"], timeout=100)
+    _dpkg("--purge", "mcp-exec")
     left = [p for p in _paths() if not p.startswith(("/etc/mcp-exec/mcp-exec.conf.d", "/tests", "/var/cache/apt"))]
     left = [p for p in left if p not in ("/etc/mcp-exec",) and not p.endswith("50-test-machine.conf")]
     assert not left, left
