@@ -133,8 +133,7 @@ TEST(a_flood_on_one_stream_leaves_the_other_whole) {
 TEST(reply_stays_below_its_limit_whatever_the_bytes_and_settings) {
         static const char *const fillers[] = { "\x01",
                                                "\xff",
-                                               "\xff"
-                                               "a",
+                                               "\377a",
                                                "\xf0\x9f\x98\x80",
                                                "\"",
                                                "\\",

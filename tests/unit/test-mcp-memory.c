@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Each allocation of the protocol engine fails once, in each kind of request: it must be answered all the
+ * same, under its id, or refused with the sink untouched. Linked with --wrap for the allocators. */
+
+#include "mcp/mcp.h"
+#include "test.h"
+
+static long n_until_failure = -1; /* -1: none fails */
+static bool has_failed;
+
+static bool is_to_fail(void) {
+        if (n_until_failure < 0 || n_until_failure-- > 0)
+                return false;
+        has_failed = true;
+        return true;
+}
+
+void* __real_malloc(size_t n);
+void* __real_calloc(size_t n, size_t size);
+void* __real_realloc(void *p, size_t n);
+char* __real_strdup(const char *s);
+char* __real_strndup(const char *s, size_t n);
+void* __wrap_malloc(size_t n);
+void* __wrap_calloc(size_t n, size_t size);
+void* __wrap_realloc(void *p, size_t n);
+char* __wrap_strdup(const char *s);
+char* __wrap_strndup(const char *s, size_t n);
+
+void* __wrap_malloc(size_t n) {
+        return is_to_fail() ? NULL : __real_malloc(n);
+}
+
+void* __wrap_calloc(size_t n, size_t size) {
+        return is_to_fail() ? NULL : __real_calloc(n, size);
+}
+
+void* __wrap_realloc(void *p, size_t n) {
+        return is_to_fail() ? NULL : __real_realloc(p, n);
+}
+
+char* __wrap_strdup(const char *s) {
+        return is_to_fail() ? NULL : __real_strdup(s);
+}
+
+char* __wrap_strndup(const char *s, size_t n) {
+        return is_to_fail() ? NULL : __real_strndup(s, n);
+}
+
+static char transcript[16384];
+static size_t n_transcript;
+static unsigned n_finished;
+static McpCall *waiting;
+
+static int on_send(McpSink *s, const char *json, size_t n_bytes, bool is_notification) {
+        (void) s;
+        (void) is_notification;
+        ASSERT_TRUE(n_transcript + n_bytes < sizeof(transcript));
+        memcpy(transcript + n_transcript, json, n_bytes);
+        n_transcript += n_bytes;
+        transcript[n_transcript] = '\0';
+        return 0;
+}
+
+static void on_finish(McpSink *s, const McpOutcome *outcome) {
+        (void) s;
+        (void) outcome;
+        n_finished++;
+}
+
+static int list_tools(void *userdata, McpVersion version, JsonWriter *w) {
+        (void) userdata;
+        (void) version;
+        json_begin_array(w);
+        json_end_array(w);
+        return 0;
+}
+
+static bool tool_exists(void *userdata, const char *name) {
+        (void) userdata;
+        return streq(name, "now") || streq(name, "later") || streq(name, "fail");
+}
+
+static int call_tool(void *userdata, const char *name, const JsonValue *arguments, McpCall *call) {
+        (void) userdata;
+        (void) arguments;
+        if (streq(name, "now"))
+                mcp_call_finish(call, "[]", "{}", /* is_error= */ false);
+        else if (streq(name, "fail"))
+                mcp_call_fail(call, "x");
+        else
+                waiting = call;
+        return 0;
+}
+
+static void cancel_tool(void *userdata, void *tool_data) {
+        (void) userdata;
+        (void) tool_data;
+        waiting = NULL;
+}
+
+/* Returns whether there was an allocation left to fail. */
+static bool fails_well(const char *text, long n) {
+        static const McpToolOps tools = { list_tools, tool_exists, call_tool, cancel_tool };
+        static const McpSinkOps ops = { on_send, on_finish };
+        McpServerParameters p = { "s", "S", "1", "i", &tools, NULL };
+        McpExchange *exchange = NULL;
+        McpSink sink = { &ops };
+        McpServer *server;
+        McpPeer *peer;
+        int r;
+
+        ASSERT_EQ_INT(mcp_server_new(&p, &server), 0);
+        ASSERT_EQ_INT(mcp_peer_new(server, MCP_PEER_PIPE, "uid:1", &peer), 0);
+        transcript[n_transcript = 0] = '\0';
+        n_finished = 0;
+        waiting = NULL;
+        has_failed = false;
+
+        n_until_failure = n;
+        r = mcp_peer_dispatch(peer, text, strlen(text), /* headers= */ NULL, &sink, &exchange);
+        if (waiting) {
+                (void) mcp_call_progress(waiting, 5, "m");
+                mcp_call_finish(TAKE_PTR(waiting), "[]", "{}", /* is_error= */ false);
+        }
+        if (r >= 0)
+                mcp_peer_drain(peer);
+        n_until_failure = -1;
+
+        if (r < 0) {
+                ASSERT_EQ_INT(r, -ENOMEM);
+                ASSERT_EQ_UINT(n_transcript + n_finished, 0);
+        } else {
+                ASSERT_EQ_UINT(n_finished, 1);
+                if (!strstr(transcript, "\"id\":7,\"error\""))
+                        ASSERT_CONTAINS(transcript, "\"id\":7,\"result\"");
+        }
+        mcp_peer_free(peer);
+        mcp_server_free(server);
+        return has_failed;
+}
+
+#define CALL(params) "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{" params "}}"
+#define META \
+        "\"_meta\":{\"progressToken\":1,\"traceparent\":\"t\",\"io.modelcontextprotocol/protocolVersion\":" \
+        "\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}," \
+        "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"a\",\"version\":\"b\"}}"
+
+TEST(every_request_is_answered_whichever_allocation_fails) {
+        static const char *const requests[] = {
+                "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+                "\"2025-03-26\",\"clientInfo\":{\"name\":\"n\",\"version\":\"v\"}}}",
+                "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}",
+                "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}",
+                "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"nope\"}",
+                CALL("\"name\":\"now\"," META),
+                CALL("\"name\":\"fail\""),
+                CALL("\"name\":\"now\",\"arguments\":{\"a\":\"\\u0000\"}"),
+                CALL("\"name\":\"later\"," META),
+                "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"server/discover\",\"params\":{" META "}}",
+                "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"subscriptions/listen\",\"params\":"
+                "{\"notifications\":{}," META "}}",
+                "{\"a\":oops,\"id\":7,}",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(requests); i++) {
+                long n = 0;
+
+                while (fails_well(requests[i], n))
+                        n++;
+                ASSERT_TRUE(n >= 2);
+        }
+}
