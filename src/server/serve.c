@@ -11,6 +11,7 @@
 #include "base/settings.h"
 #include "base/strv.h"
 #include "config.h"
+#include "server/apology.h"
 #include "server/command.h"
 #include "server/service.h"
 
@@ -39,7 +40,7 @@ static int report(int error, const char *message, const char *otherwise) {
 }
 
 /* The system's launcher admits root and the service's user. Anybody else has one of their own. What systemd
- * started is the service, also while the launcher's socket is missing: that must be said, not circumvented. */
+ * started is the service, also while the launcher's socket is missing: that must be said. */
 static const char* choose_launcher(const ServeOptions *options) {
         if (options->launcher_socket_path)
                 return options->launcher_socket_path;
@@ -48,15 +49,10 @@ static const char* choose_launcher(const ServeOptions *options) {
         return NULL;
 }
 
-static int open_sockets(ServiceSockets *sockets, const ServeOptions *options, const Settings *settings) {
+static int add_sockets(ServiceSockets *sockets, const ServeOptions *options, const Settings *settings) {
         _cleanup_free_ char *message = NULL;
-        bool has_inherited_inet;
+        bool has_inherited_inet = service_sockets_have_inet(sockets);
         int r;
-
-        r = service_sockets_inherit(sockets, &message);
-        if (r < 0)
-                return report(r, message, "Cannot use the sockets that were handed over");
-        has_inherited_inet = service_sockets_have_inet(sockets);
 
         STRV_FOREACH(address, options->listen) {
                 r = service_sockets_listen(sockets, *address, &message);
@@ -103,12 +99,21 @@ int serve_main(const ServeOptions *options) {
         };
         parameters.is_user = !parameters.launcher_socket_path;
 
-        r = settings_load(parameters.is_user, &settings, &message);
+        r = service_sockets_inherit(&sockets, &message);
         if (r < 0)
-                return report(r, message, "Cannot read the configuration");
+                return report(r, message, "Cannot use the sockets that were handed over");
+
+        r = settings_load(parameters.is_user, &settings, &message);
+        if (r < 0) {
+                r = report(r, message, "Cannot read the configuration");
+                apologise(&sockets,
+                          "mcp-exec has a mistake in its configuration. The administrator finds it with "
+                          "\"journalctl -u mcp-exec\".");
+                return r;
+        }
         parameters.settings = settings;
 
-        r = open_sockets(&sockets, options, settings);
+        r = add_sockets(&sockets, options, settings);
         if (r != COMMAND_OK)
                 return r;
         return service_run(&parameters);

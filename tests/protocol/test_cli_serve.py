@@ -287,6 +287,39 @@ def test_exit_when_idle_and_no_call_is_lost():
         os.rmdir("/etc/mcp-exec")
 
 
+def test_mistake_in_the_configuration_is_answered():
+    # A variable stands for the file here: both stop the start.
+    with harness.directory() as where, socket.create_server(("127.0.0.1", 0)) as tcp, \
+            socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(where / "s.sock"))
+        unix.listen(8)
+        os.set_inheritable(tcp.fileno(), True)
+        os.set_inheritable(unix.fileno(), True)
+        script = f'LISTEN_PID=$$ exec "$0" serve 3<&{tcp.fileno()} 4<&{unix.fileno()}'
+        p = subprocess.Popen(["/bin/sh", "-c", script, MCP_EXEC], close_fds=False, stderr=subprocess.PIPE,
+                             env=environment(LISTEN_FDS="2", MCP_EXEC_MAX_STDIN_BYTES="lots"))
+        try:
+            for _ in range(3):
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.settimeout(5)
+                    s.connect(str(where / "s.sock"))
+                    s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+                    error = json.loads(s.makefile().readline())["error"]
+                    assert error["code"] == -31001 and "configuration" in error["message"], error
+                try:
+                    urllib.request.urlopen(f"http://127.0.0.1:{tcp.getsockname()[1]}/mcp", b"{}", timeout=5)
+                except urllib.error.HTTPError as error:
+                    assert error.code == 503 and json.loads(error.read())["error"]["code"] == -31001
+                    error.close()
+                else:
+                    raise AssertionError("served")
+            assert p.wait(10) == 1
+            assert b"MCP_EXEC_MAX_STDIN_BYTES" in p.stderr.read()
+        finally:
+            p.kill()
+            p.stderr.close()
+
+
 def test_floods_of_connections_leave_the_server_alive():
     with serving(MCP_EXEC_DEFAULT_TIMEOUT_S="5") as s:
         held = []

@@ -36,9 +36,9 @@ def test_end_of_input_ends_the_run_and_exits_with_0():
         mark = where / "alive"
         with _direct(launcher) as s:
             s.handshake()
-            s.send("tools/call", {"name": "exec", "arguments": {
-                "code": f"import time\nopen({str(mark)!r}, 'w').close()\ntime.sleep(3)\nopen({str(mark)!r}, 'w').write('!')"}},
-                   1)
+            code = (f"import time\nopen({str(mark)!r}, 'w').close()\ntime.sleep(3)\n"
+                    f"open({str(mark)!r}, 'w').write('!')")
+            s.send("tools/call", {"name": "exec", "arguments": {"code": code}}, 1)
             harness.wait_until(mark.exists)
             s.process.stdin.close()
             began = time.monotonic()
@@ -132,7 +132,8 @@ def test_input_from_a_regular_file():
 
 
 def test_closed_standard_descriptors_do_no_harm():
-    p = subprocess.run(["sh", "-c", 'exec "$0" stdio --no-bridge <&- >&- 2>&-', MCP_EXEC], env=environment(), timeout=10)
+    p = subprocess.run(["sh", "-c", 'exec "$0" stdio --no-bridge <&- >&- 2>&-', MCP_EXEC], env=environment(),
+                       timeout=10)
     assert p.returncode == 0, p
 
 
