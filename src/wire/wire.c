@@ -240,18 +240,15 @@ int wire_check(WireRole role, const WireMessage *m, size_t n_bytes, size_t n_fds
 /* One end of a socketpair(2): connected, and nameless on both sides. A name would mean a connection to some
  * service of the host, which hostile code would then find on its fd 0. */
 static bool is_socketpair_end(int fd) {
-        int is_listening;
-        socklen_t n = sizeof(is_listening);
         struct sockaddr_un address;
+        socklen_t n = sizeof(address);
 
         if (!fd_is_socket(fd, AF_UNIX, SOCK_STREAM))
                 return false;
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &n) < 0 || is_listening)
-                return false;
-        n = sizeof(address);
         if (getsockname(fd, (struct sockaddr*) &address, &n) < 0 || n > sizeof(sa_family_t))
                 return false;
         n = sizeof(address);
+        /* A listening socket has no peer. */
         return getpeername(fd, (struct sockaddr*) &address, &n) == 0 && n <= sizeof(sa_family_t);
 }
 

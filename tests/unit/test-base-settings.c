@@ -234,6 +234,12 @@ TEST(settings_empty_assignment_restores_a_default) {
         ASSERT_EQ_INT(settings_set(s, "Sandbox", "MemoryMax", "1G", &reason), 0);
         ASSERT_EQ_INT(settings_set(s, "Sandbox", "MemoryMax", "", &reason), 0);
         check_value(s, "MemoryMax", "512M");
+
+        /* A default again, it follows the maximum as one. */
+        ASSERT_EQ_INT(settings_set(s, "Exec", "DefaultTimeoutSec", "20s", &reason), 0);
+        ASSERT_EQ_INT(settings_set(s, "Exec", "DefaultTimeoutSec", "", &reason), 0);
+        ASSERT_EQ_INT(settings_set(s, "Exec", "MaxTimeoutSec", "10s", &reason), 0);
+        check_value(s, "DefaultTimeoutSec", "10s");
 }
 
 TEST(settings_refuse_endless_lists) {

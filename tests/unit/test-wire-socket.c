@@ -3,6 +3,7 @@
 /* Messages and descriptors over a real socket, and the checks of a START's descriptors. */
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -168,7 +169,7 @@ static void send_raw(int fd, const void *data, size_t n_bytes, const int *fds, s
 }
 
 /* Whatever is refused leaves no descriptor behind. */
-static void check_violation(const void *data, size_t n_bytes, size_t n_fds) {
+static void check_violation(WireRole role, const void *data, size_t n_bytes, size_t n_fds) {
         _cleanup_seam_ Seam s = seam_new();
         unsigned n_before = n_open_fds();
         WireMessage got;
@@ -177,7 +178,7 @@ static void check_violation(const void *data, size_t n_bytes, size_t n_fds) {
         for (size_t i = 0; i < ELEMENTSOF(many); i++)
                 many[i] = STDERR_FILENO;
         send_raw(s.daemon, data, n_bytes, many, n_fds);
-        r = wire_receive(s.launcher, WIRE_ROLE_LAUNCHER, &got, fds);
+        r = wire_receive(s.launcher, role, &got, fds);
         if (r != -EBADMSG)
                 FAIL("%zu bytes, %zu fds: %d", n_bytes, n_fds, r);
         for (int i = 0; i < _WIRE_FD_MAX; i++)
@@ -190,19 +191,39 @@ TEST(wire_receive_refuses_violations_and_leaks_no_descriptor) {
         WireMessage stop = message(WIRE_STOP, 1), start = message(WIRE_START, 1),
                     hello = message(WIRE_HELLO, 0);
 
-        check_violation("x", 1, 0);
-        check_violation("x", 1, 3);
-        check_violation(&stop, sizeof(stop.stop) - 1, 0);
-        check_violation(&stop, sizeof(stop.stop) + 1, 0);
+        check_violation(WIRE_ROLE_LAUNCHER, "x", 1, 0);
+        check_violation(WIRE_ROLE_LAUNCHER, "x", 1, 3);
+        check_violation(WIRE_ROLE_LAUNCHER, &stop, sizeof(stop.stop) - 1, 0);
+        check_violation(WIRE_ROLE_LAUNCHER, &stop, sizeof(stop.stop) + 1, 0);
         for (size_t n_fds = 1; n_fds <= 64; n_fds++)
-                check_violation(&stop, sizeof(stop.stop), n_fds);
+                check_violation(WIRE_ROLE_LAUNCHER, &stop, sizeof(stop.stop), n_fds);
         for (size_t n_fds = 0; n_fds <= 64; n_fds++)
                 if (n_fds != _WIRE_FD_MAX)
-                        check_violation(&start, sizeof(start.start), n_fds); /* from 17 on MSG_CTRUNC */
-        check_violation(&hello, sizeof(hello.hello), 0); /* the daemon's own messages only */
+                        check_violation(WIRE_ROLE_LAUNCHER, &start, sizeof(start.start),
+                                        n_fds); /* from 17 on MSG_CTRUNC */
+        check_violation(WIRE_ROLE_LAUNCHER, &hello, sizeof(hello.hello),
+                        0); /* the daemon's own messages only */
 
         memcpy(large, &hello, sizeof(hello));
-        check_violation(large, sizeof(large), 0); /* MSG_TRUNC: a valid beginning does not help */
+        /* MSG_TRUNC: a valid beginning does not help. */
+        check_violation(WIRE_ROLE_DAEMON, large, sizeof(large), 0);
+}
+
+/* Out of descriptors, the kernel drops them all: what arrives looks like a STOP without any. */
+TEST(wire_receive_refuses_a_message_that_lost_its_descriptors) {
+        WireMessage stop = message(WIRE_STOP, 1), got;
+        _cleanup_seam_ Seam s = seam_new();
+        int fds[_WIRE_FD_MAX], many[] = { STDERR_FILENO }, r;
+        struct rlimit before, none;
+
+        send_raw(s.daemon, &stop, sizeof(stop.stop), many, 1);
+        ASSERT_EQ_INT(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = before;
+        none.rlim_cur = 3; /* all below are open */
+        ASSERT_EQ_INT(setrlimit(RLIMIT_NOFILE, &none), 0);
+        r = wire_receive(s.launcher, WIRE_ROLE_LAUNCHER, &got, fds);
+        ASSERT_EQ_INT(setrlimit(RLIMIT_NOFILE, &before), 0);
+        ASSERT_EQ_INT(r, -EBADMSG);
 }
 
 TEST(wire_receive_ends_at_an_empty_packet) {
@@ -212,7 +233,7 @@ TEST(wire_receive_ends_at_an_empty_packet) {
 
         send_raw(s.daemon, "", 0, NULL, 0);
         ASSERT_EQ_INT(wire_receive(s.launcher, WIRE_ROLE_LAUNCHER, &got, fds), 0);
-        check_violation("", 0, 3);
+        check_violation(WIRE_ROLE_LAUNCHER, "", 0, 3);
 }
 
 TEST(wire_receive_refuses_other_control_messages) {
