@@ -69,7 +69,7 @@ static const KeyRow rows[] = {
           "mcp.example.org [::1] host:8080",
           NULL,
           { "http://x", "a/b", "a*", "\xc3\xbc.example" } },
-        { "Server", "ExitIdleSec", "1min", "0", NULL, { "999ms", "8d", "-1", "never", "infinity" } },
+        { "Server", "ExitIdleSec", "1min", "0", NULL, { "99ms", "8d", "-1", "never", "infinity" } },
         { "Server", "MaxConnections", "256", "4096", NULL, { "0", "4097", "x", "-1", "1K" } },
         { "Exec", "MaxParallel", "0", "240", NULL, { "241", "-1" } },
         { "Exec", "QueueMax", "64", "0", NULL, { "65537" } },
