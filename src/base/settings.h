@@ -62,7 +62,7 @@ typedef struct Settings {
         Transport transport;          /* MCP_EXEC_TRANSPORT */
         char *listen_address; /* MCP_EXEC_ADDR, --listen=: HOST:PORT, [V6]:PORT or :PORT; NULL unless set */
         char *auth_token;             /* MCP_EXEC_AUTH_TOKEN, credential "auth-token"; wiped on free */
-        bool has_output_limit_override; /* MCP_EXEC_MAX_OUTPUT_BYTES was set: bounds the reply's bytes as well */
+        bool has_output_limit_override; /* MCP_EXEC_MAX_OUTPUT_BYTES was set: also bounds the reply */
 
         uint64_t assigned; /* private: a bit for each key of the table that no longer is a default */
 } Settings;

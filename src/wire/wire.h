@@ -18,7 +18,7 @@
 #define WIRE_MAGIC UINT32_C(0x4578434d) /* "MCxE" */
 
 typedef enum WireType {
-        WIRE_START = 1, /* daemon: start a unit; 3 fds: control socket, stdout pipe, stderr pipe (far ends) */
+        WIRE_START = 1, /* daemon: start a unit; 3 fds: control socket, stdout and stderr pipe (far ends) */
         WIRE_ASSIGN,    /* daemon: a warm unit gets its run: set its limits now */
         WIRE_STOP,      /* daemon: kill the unit's whole cgroup with SIGKILL */
         WIRE_HELLO,     /* launcher: what is on the other side of it */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Any output of a program within any budget. First three bytes: budget, characters shown, size of the pieces. */
+/* Any output of a program within any budget. First three bytes: budget, characters shown, size of the
+ * pieces. */
 
 #include "base/capture.h"
 #include "base/utf8.h"
@@ -16,7 +17,8 @@ static size_t count_chars(const Buffer *b) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
         size_t budget = fuzz_byte(&data, &n_bytes), max_chars = fuzz_byte(&data, &n_bytes);
-        size_t piece = (size_t) fuzz_byte(&data, &n_bytes) + 1, max_bytes = max_chars % 2 ? SIZE_MAX : max_chars * 2;
+        size_t piece = (size_t) fuzz_byte(&data, &n_bytes) + 1,
+               max_bytes = max_chars % 2 ? SIZE_MAX : max_chars * 2;
         _cleanup_buffer_ Buffer text = BUFFER_INIT(0), repaired = BUFFER_INIT(0), line = BUFFER_INIT(0);
         _cleanup_(capture_done) Capture c;
         bool is_truncated;

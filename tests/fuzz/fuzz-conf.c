@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A configuration file of any content: refused with a message that names its place, or taken; and what was taken can
- * be written out and read again. */
+/* A configuration file of any content: refused with a message that names its place, or taken; and what was
+ * taken can be written out and read again. */
 
 #include "base/conf-file.h"
 #include "base/settings.h"
 #include "base/utf8.h"
 #include "fuzz.h"
 
-static int assign(const char *section, const char *key, const char *value, void *userdata, char **reterr_reason) {
+static int assign(const char *section, const char *key, const char *value, void *userdata,
+                  char **reterr_reason) {
         FUZZ_CHECK(utf8_is_valid(value, strlen(value)) && !strpbrk(value, "\n\r\x1b"));
         return settings_set(userdata, section, key, value, reterr_reason);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Any text to the JSON room: both readers give the same verdict, and what was taken is written so that it reads back
- * the same. */
+/* Any text to the JSON room: both readers give the same verdict, and what was taken is written so that it
+ * reads back the same. */
 
 #include "base/buffer.h"
 #include "base/utf8.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Runs a fuzzer without libFuzzer: every file of the given directory, then a fixed number of small changes of each.
- * An input that aborts is left in the file named by FUZZ_CRASH_FILE, if that is set. */
+/* Runs a fuzzer without libFuzzer: every file of the given directory, then a fixed number of small changes
+ * of each. An input that aborts is left in the file named by FUZZ_CRASH_FILE, if that is set. */
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -42,8 +42,29 @@ static void on_abort(int signal_number) {
 
 static void change(void) {
         static const char *const words[] = {
-                "\0", "\n", "\xff", "\"", "\\", "\\u0000", "\\ud800", "[", "]", "{", "}", ":", ",", "null", "-", "1e999",
-                "=", "#", "\\\n", "\xe2\x82", "9223372036854775808", "-9223372036854775809", "99999999999999999999",
+                "\0",
+                "\n",
+                "\xff",
+                "\"",
+                "\\",
+                "\\u0000",
+                "\\ud800",
+                "[",
+                "]",
+                "{",
+                "}",
+                ":",
+                ",",
+                "null",
+                "-",
+                "1e999",
+                "=",
+                "#",
+                "\\\n",
+                "\xe2\x82",
+                "9223372036854775808",
+                "-9223372036854775809",
+                "99999999999999999999",
         };
         size_t at = n_input > 0 ? next_number() % n_input : 0, n;
         const char *word;

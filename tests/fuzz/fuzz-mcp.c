@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Lines of any bytes to the protocol engine, over a pipe or as HTTP bodies (first byte). Whatever comes, each message's
- * sink is finished exactly once, each reply is one line of JSON, and every request that can be read is answered. */
+/* Lines of any bytes to the protocol engine, over a pipe or as HTTP bodies (first byte). Whatever comes,
+ * each message's sink is finished exactly once, each reply is one line of JSON, and every request that can
+ * be read is answered. */
 
 #include "fuzz.h"
 #include "json/json.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A packet of any bytes at either end of the seam. First byte: which end, and how many descriptors came with it. */
+/* A packet of any bytes at either end of the seam. First byte: which end, and how many descriptors came with
+ * it. */
 
 #include "base/utf8.h"
 #include "fuzz.h"

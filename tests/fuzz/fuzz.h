@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A fuzzer is one file with LLVMFuzzerTestOneInput(). Without -Dfuzzing it is linked with fuzz-main.c, which runs the
- * corpus and small changes of it, in each `meson test`. */
+/* A fuzzer is one file with LLVMFuzzerTestOneInput(). Without -Dfuzzing it is linked with fuzz-main.c, which
+ * runs the corpus and small changes of it, in each `meson test`. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -10,7 +10,6 @@ FILE_LINES_MAX = 500
 HEADER_LINES_MAX = 120
 FUNCTION_LINES_MAX = 80
 COLUMNS_MAX = 109
-PYTHON_COLUMNS_MAX = 120
 
 SPDX = "SPDX-License-Identifier: MIT"
 SPDX_SUFFIXES = (".c", ".h", ".py", ".sh", ".build", ".service", ".socket", ".slice", ".in", ".1", ".5", ".8",
@@ -22,7 +21,7 @@ FORBIDDEN = {
                      "strtoumax", "strtod", "strtof"), "base/parse.h"),
     **dict.fromkeys(("sprintf", "vsprintf", "strcpy", "strncpy", "stpcpy", "strcat", "strncat"),
                     "base/buffer.h, str_printf() or snprintf()"),
-    **dict.fromkeys(("strtok", "strtok_r", "strsep"), "strv_split()"),
+    **dict.fromkeys(("strtok", "strtok_r"), "strv_split()"),
     **dict.fromkeys(("basename", "dirname"), "strrchr(3)"),
     **dict.fromkeys(("system", "popen"), "a launched unit, or posix_spawn(3)"),
     **dict.fromkeys(("gets", "fgets", "getline"), "file_read()"),
@@ -92,9 +91,8 @@ def check_text(name, text):
     if text and not text.endswith("\n"):
         problems.append(f"{name}:{len(lines)}: no newline at the end")
     for number, line in enumerate(lines, 1):
-        columns_max = COLUMNS_MAX if is_c else PYTHON_COLUMNS_MAX if name.endswith(".py") else None
-        if columns_max and len(line) > columns_max:
-            problems.append(f"{name}:{number}: {len(line)} columns, {columns_max} at most")
+        if is_c and len(line) > COLUMNS_MAX:
+            problems.append(f"{name}:{number}: {len(line)} columns, {COLUMNS_MAX} at most")
         if (is_c or name.endswith((".py", ".build"))) and "\t" in line:
             problems.append(f"{name}:{number}: a tab")
         if line.rstrip(" \t\r") != line:
