@@ -170,7 +170,8 @@ def put_stdin(data):
     # The interpreter made sys.stdin for a socket. This is how it makes one (create_stdio in CPython's pylifecycle.c).
     binary = io.open(CONTROL_FD, "rb", closefd=False)
     binary.raw.name = "<stdin>"
-    text = io.TextIOWrapper(binary, sys.stdin.encoding, sys.stdin.errors, "\n")
+    old = sys.stdin
+    text = io.TextIOWrapper(binary, old.encoding, old.errors, "\n", write_through=old.write_through)
     text.mode = "r"
     sys.stdin = sys.__stdin__ = text
 
