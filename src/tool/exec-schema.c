@@ -66,7 +66,7 @@ static int describe_packages(char *const *packages, Buffer *b) {
         int r;
 
         if (n_all == 0)
-                return buffer_append_str(b, "Importable: the standard library. ");
+                return buffer_append_str(b, "Importable: the standard library.");
         r = buffer_append_str(b, "Importable: the standard library");
         for (size_t i = 0; i < ELEMENTSOF(useful_packages) && r >= 0; i++) {
                 const char *p = find_package(packages, useful_packages[i].name),
@@ -82,7 +82,7 @@ static int describe_packages(char *const *packages, Buffer *b) {
         if (r >= 0 && n_all > n)
                 r = buffer_printf(b, " and %zu other distribution%s (importlib.metadata lists them)",
                                   n_all - n, n_all - n == 1 ? "" : "s");
-        return r < 0 ? r : buffer_append_str(b, ". ");
+        return r < 0 ? r : buffer_append_str(b, ".");
 }
 
 static int describe_limits(const Settings *s, Buffer *b) {
@@ -98,10 +98,10 @@ static int describe_limits(const Settings *s, Buffer *b) {
 
 static int describe_output(const Settings *s, Buffer *b) {
         if (s->has_output_limit_override)
-                return buffer_printf(b, "Of each stream at most %s are shown, its begin and its end. ",
+                return buffer_printf(b, "Of each stream at most %s are shown, its beginning and its end. ",
                                      size_text_bytes(s->max_output_bytes).text);
         return buffer_printf(
-                b, "Of each stream at most %" PRIu64 " characters are shown, its begin and its end. ",
+                b, "Of each stream at most %" PRIu64 " characters are shown, its beginning and its end. ",
                 s->max_reply_chars);
 }
 
@@ -113,7 +113,7 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
                 b, "Runs a Python 3 program in a fresh sandbox and returns what it printed. Send the "
                    "whole program each time: nothing (variables, files, processes) is kept between calls. "
                    "Print what you want to see; the value of a last expression is not shown.\n\n"
-                   "No network, no package installation, no display (matplotlib: savefig, not show). ");
+                   "No network, no package installation, no display. ");
         if (r >= 0)
                 r = describe_packages(registry->packages, b);
         if (r >= 0)
