@@ -379,27 +379,32 @@ ExecEngine* exec_engine_free(ExecEngine *e) {
 /* Returns 0 or EXEC_E_BUSY. */
 static int engine_admit(const ExecEngine *e, const char *principal, char **reterr_message) {
         const Settings *s = e->settings;
-        size_t n_all = e->n_active + e->queue.n_items, n_own = queue_n_of(&e->queue, principal);
+        size_t n_all = e->n_active + e->queue.n_items;
+        size_t n_running = MIN_OF(n_all, (size_t) e->n_slots), n_waiting = n_all - n_running, n_own;
 
         if (e->is_draining) {
                 (void) str_printf(reterr_message, "The service is stopping and takes no new programs; try "
                                                   "again in some seconds.");
                 return EXEC_E_BUSY;
         }
-        /* Requests that have a free slot before them only wait for the launcher. */
+
+        /* Requests in the queue that have a free slot before them only wait for the launcher. */
         if (n_all < e->n_slots)
                 return 0;
-        if (n_all >= (size_t) e->n_slots + s->queue_max) {
-                (void) str_printf(reterr_message, "Busy: %zu programs are running and %zu are waiting, "
-                                                  "which is as many as may wait (%u). Try again in some "
-                                                  "seconds.", e->n_active, e->queue.n_items, s->queue_max);
+        n_own = queue_n_of(&e->queue, principal);
+        n_own -= MIN_OF(n_own, n_running - e->n_active);
+
+        if (n_waiting >= s->queue_max) {
+                (void) str_printf(reterr_message, "The service is busy: %zu running, %zu waiting, and no "
+                                                  "more than %u may wait. Try again in some seconds.",
+                                  n_running, n_waiting, s->queue_max);
                 return EXEC_E_BUSY;
         }
         if (n_own >= s->queue_max_per_user) {
-                (void) str_printf(reterr_message, "Busy: %zu programs are running, and %zu of yours are "
-                                                  "waiting, which is as many as may wait for one user (%u). "
-                                                  "Wait for some of them to end.", e->n_active, n_own,
-                                  s->queue_max_per_user);
+                (void) str_printf(reterr_message, "The service is busy: %zu running, %zu of yours waiting, "
+                                                  "and no more than %u of one user may wait. Try again when "
+                                                  "some of them have ended.",
+                                  n_running, n_own, s->queue_max_per_user);
                 return EXEC_E_BUSY;
         }
         return 0;

@@ -86,14 +86,30 @@ TEST(full_queue_is_busy_and_says_so) {
                 ASSERT_EQ_INT(submit_as(rig, runs + i, i < 2 ? "a" : "b", "sleep 0.1", message), 0);
         rig_turn(rig, 50 * USEC_PER_MSEC);
         ASSERT_EQ_INT(submit_as(rig, &more, "c", "true", message), EXEC_E_BUSY);
-        ASSERT_EQ_STR(message, "Busy: 1 programs are running and 3 are waiting, which is as many as may "
-                               "wait (3). Try again in some seconds.");
+        ASSERT_EQ_STR(message, "The service is busy: 1 running, 3 waiting, and no more than 3 may wait. Try "
+                               "again in some seconds.");
         for (int i = 0; i < 4; i++) {
                 ASSERT_TRUE(rig_wait_done(rig, runs + i));
                 assert_status(runs + i, EXEC_OK);
         }
         ASSERT_EQ_INT(submit_as(rig, &more, "c", "true", message), 0);
         ASSERT_TRUE(rig_wait_done(rig, &more));
+        rig_teardown(rig);
+}
+
+TEST(requests_before_the_launcher_is_there_count_like_those_after) {
+        Rig *rig = rig_setup(NULL);
+        char message[512];
+        Run runs[3], more;
+
+        rig->settings->max_parallel = 1;
+        rig->settings->queue_max = rig->settings->queue_max_per_user = 2;
+        for (int i = 0; i < 3; i++)
+                ASSERT_EQ_INT(submit_as(rig, runs + i, "a", "true", message), 0);
+        ASSERT_EQ_INT(submit_as(rig, &more, "a", "true", message), EXEC_E_BUSY);
+        ASSERT_CONTAINS(message, "1 running, 2 waiting");
+        for (int i = 0; i < 3; i++)
+                ASSERT_TRUE(rig_wait_done(rig, runs + i));
         rig_teardown(rig);
 }
 
@@ -108,7 +124,7 @@ TEST(one_principal_cannot_fill_the_queue) {
         rig_turn(rig, 50 * USEC_PER_MSEC);
         ASSERT_EQ_INT(submit_as(rig, runs + 1, "a", "true", message), 0);
         ASSERT_EQ_INT(submit_as(rig, &more, "a", "true", message), EXEC_E_BUSY);
-        ASSERT_CONTAINS(message, "1 of yours");
+        ASSERT_CONTAINS(message, "1 of yours waiting");
         ASSERT_EQ_INT(submit_as(rig, runs + 2, "b", "true", message), 0);
         for (int i = 0; i < 3; i++)
                 ASSERT_TRUE(rig_wait_done(rig, runs + i));
