@@ -17,6 +17,39 @@ BOOT_SECONDS = 90
 NAMESPACES = ("-m", "-u", "-i", "-n", "-p", "-C", "--")
 
 
+class Cgroup:
+    """A cgroup of its own for one machine. nspawn puts every machine of one caller into the same place, and two
+    systemds there would take each other's units of the same name for their own, and kill them."""
+
+    def __init__(self, name):
+        root = next(line.split()[4] for line in open("/proc/self/mountinfo") if " - cgroup2 " in line)
+        own = next(line for line in open("/proc/self/cgroup") if line.startswith("0::"))[3:].strip()
+        self.parent = pathlib.Path(root + own)
+        self.path = self.parent / name
+
+    def __enter__(self):
+        self.path.mkdir()
+        # Possible and needed only where the host uses nothing but cgroup v2.
+        with contextlib.suppress(OSError):
+            (self.parent / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+        return self
+
+    def command(self, argv):
+        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.path / "cgroup.procs"), *argv]
+
+    def __exit__(self, *_):
+        # The machine is dead; its last processes may take a moment to leave.
+        host.wait_for(self._remove, 10)
+
+    def _remove(self):
+        try:
+            for folder, _, _ in os.walk(self.path, topdown=False):
+                os.rmdir(folder)
+        except OSError:
+            return False
+        return True
+
+
 class Container:
     """Boots on entering a with block. `run` executes a command in a unit of its own inside."""
 
@@ -30,6 +63,7 @@ class Container:
         root = images.image("run", self.suite)
         with contextlib.ExitStack() as stack:
             self.tree = stack.enter_context(overlay.Overlay(root))
+            self.cgroup = stack.enter_context(Cgroup(self.tree.work.name))
             stack.callback(self._end)
             self._boot()
             self._stack = stack.pop_all()
@@ -45,7 +79,7 @@ class Container:
         for outside, inside, writable in self.shared:
             argv.append(f"--{'bind' if writable else 'bind-ro'}={outside}:{inside}")
         out = open(self.log, "ab") if self.log else subprocess.DEVNULL
-        self.process = subprocess.Popen(argv + ["--boot"], stdin=subprocess.DEVNULL, stdout=out,
+        self.process = subprocess.Popen(self.cgroup.command(argv + ["--boot"]), stdin=subprocess.DEVNULL, stdout=out,
                                         stderr=subprocess.STDOUT, env=env, start_new_session=True)
         if self.log:
             out.close()
