@@ -11,10 +11,10 @@ Standard library only, and of that only what is built into the interpreter or lo
 paid by every run. Python 3.11 and later.
 """
 
+import _io
 import _socket
 import atexit
 import fcntl
-import io
 import posix
 import sys
 
@@ -168,19 +168,19 @@ def put_stdin(data):
     posix.close(fd)
 
     # The interpreter made sys.stdin for a socket. This is how it makes one (create_stdio in CPython's pylifecycle.c).
-    binary = io.open(CONTROL_FD, "rb", closefd=False)
+    binary = _io.open(CONTROL_FD, "rb", closefd=False)
     binary.raw.name = "<stdin>"
     old = sys.stdin
-    text = io.TextIOWrapper(binary, old.encoding, old.errors, "\n", write_through=old.write_through)
+    text = _io.TextIOWrapper(binary, old.encoding, old.errors, "\n", write_through=old.write_through)
     text.mode = "r"
     sys.stdin = sys.__stdin__ = text
 
 
 def buffer_stdout():
     """Gives the program the interpreter's ordinary buffered stdout (init starts it unbuffered)."""
-    binary = io.open(1, "wb", closefd=False)
+    binary = _io.open(1, "wb", closefd=False)
     binary.raw.name = "<stdout>"
-    text = io.TextIOWrapper(binary, sys.stdout.encoding, sys.stdout.errors, "\n")
+    text = _io.TextIOWrapper(binary, sys.stdout.encoding, sys.stdout.errors, "\n")
     text.mode = "w"
     sys.stdout = sys.__stdout__ = text
 

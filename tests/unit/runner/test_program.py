@@ -249,7 +249,7 @@ def test_opening_up_is_bounded():
     with rig.Run() as r:
         r.send(code)
         equal(r.finish(), (0, "", ""))
-        n = sum(mode == 0o644 for mode in modes(r).values())
+        n = sum(mode == 0o644 for name, mode in modes(r).items() if name != "main.py")
         equal(0 < n <= 1000, True)
 
 
