@@ -65,6 +65,7 @@ typedef struct ProfileRow {
 } ProfileRow;
 
 #define LAUNCHER_UNIT "mcp-exec-launcher.service"
+#define DAEMON_UNIT "mcp-exec.service"
 #define SLICE_UNIT "mcp-exec.slice"
 
 #define MANAGER_VERSION_MIN 252      /* the oldest that this profile was proven on */

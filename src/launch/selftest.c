@@ -89,25 +89,26 @@ static void selftest_fail(SelfTest *t, const char *remedy, const char *reason) {
 }
 
 static void judge_status(SelfTest *t, const WireFinished *f) {
-        char text[160];
+        bool is_user = t->sandbox->is_user;
+        char text[sizeof(t->sandbox->problem.reason)];
 
         for (size_t i = 0; i < ELEMENTSOF(checks); i++) {
                 if (f->main_code != 1 || f->main_status != checks[i].status)
                         continue;
-                if (t->sandbox->is_user && userns_is_restricted())
+                if (is_user && userns_is_restricted()) {
                         selftest_fail(t, REMEDY_SYSTEM_SERVICE,
                                       "AppArmor on this machine restricts user namespaces, so that a user's own service "
                                       "manager cannot isolate a run");
-                else
-                        selftest_fail(t, t->sandbox->is_user && checks[i].status >= 200 ? REMEDY_SYSTEM_SERVICE
-                                                                                         : checks[i].remedy,
-                                      checks[i].reason);
+                        return;
+                }
+                (void) snprintf(text, sizeof(text), "The sandbox does not hold on this machine: %s", checks[i].reason);
+                selftest_fail(t, is_user && checks[i].status >= 200 ? REMEDY_SYSTEM_SERVICE : checks[i].remedy, text);
                 return;
         }
 
         (void) snprintf(text, sizeof(text), "The sandbox's self-test ended unexpectedly (%s, code %" PRId32 ", status %"
                         PRId32 ")", wire_result_to_string((WireResult) f->result), f->main_code, f->main_status);
-        selftest_fail(t, t->sandbox->is_user ? REMEDY_SYSTEM_SERVICE : REMEDY_JOURNAL, text);
+        selftest_fail(t, is_user ? REMEDY_SYSTEM_SERVICE : REMEDY_JOURNAL, text);
 }
 
 static void judge_limits(SelfTest *t) {
