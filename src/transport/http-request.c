@@ -62,7 +62,7 @@ HttpRequest* http_request_free(HttpRequest *q) {
                 return NULL;
 
         request_disconnect(q);
-        http_sessions_release(q->server->sessions, q->session);
+        http_session_release(q->session);
         *q->to_this = q->next;
         if (q->next)
                 q->next->to_this = q->to_this;

@@ -195,9 +195,7 @@ int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id
         return session_new(s, principal, id ?: "", ret);
 }
 
-void http_sessions_release(HttpSessions *s, HttpSession *session) {
-        assert(s);
-
+void http_session_release(HttpSession *session) {
         if (!session)
                 return;
         assert(session->n_users > 0);

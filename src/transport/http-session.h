@@ -43,7 +43,7 @@ DEFINE_CLEANUP(HttpSessions*, http_sessions_free);
 int http_sessions_create(HttpSessions *s, const char *principal, HttpSession **ret);
 /* For every other request; id NULL: the shared one of this principal. */
 int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id, HttpSession **ret);
-void http_sessions_release(HttpSessions *s, HttpSession *session);
+void http_session_release(HttpSession *session);
 
 /* For a graceful stop: ends what would never end by itself. */
 void http_sessions_drain(HttpSessions *s);
