@@ -29,6 +29,8 @@
 #define LAST_ANSWERS_USEC (2 * USEC_PER_SEC)
 /* Beyond the longest run: time for its unit to be dead. */
 #define STOP_GRACE_USEC (10 * USEC_PER_SEC)
+/* What systemctl status shows may be this old. */
+#define STATUS_DELAY_USEC (500 * USEC_PER_MSEC)
 
 typedef enum ServiceState {
         SERVICE_STARTING,
@@ -40,7 +42,7 @@ typedef struct Service {
         ServiceParameters parameters;
         ServiceState state;
         sd_event *event;
-        sd_event_source *idle_timer, *stop_timer;
+        sd_event_source *idle_timer, *stop_timer, *status_timer;
         Daemon *daemon;
         Listener *listeners[SERVICE_SOCKETS_MAX];
         size_t n_listeners;
@@ -81,6 +83,24 @@ static void tell_status(const Service *s) {
                           s->state == SERVICE_STOPPING ? "Stopping" : "Serving",
                           exec_engine_n_running(daemon_engine(s->daemon)),
                           exec_engine_n_queued(daemon_engine(s->daemon)), n_connections(s), sandbox);
+}
+
+static int on_status_due(sd_event_source *source, uint64_t usec, void *userdata) {
+        (void) source;
+        (void) usec;
+        tell_status(userdata);
+        return 0;
+}
+
+/* sd_notify() waits while systemd does not read (during a reload, say), so a client that connects and leaves
+ * in a loop must not make us call it each time. */
+static void tell_status_soon(Service *s) {
+        int is_enabled = SD_EVENT_OFF;
+
+        if (s->status_timer && sd_event_source_get_enabled(s->status_timer, &is_enabled) >= 0 &&
+            is_enabled != SD_EVENT_OFF)
+                return;
+        (void) set_timer(s, &s->status_timer, STATUS_DELAY_USEC, on_status_due);
 }
 
 /* ---- Stopping ---- */
@@ -159,7 +179,7 @@ static void idle_changed(Service *s) {
 
         if (s->state == SERVICE_STARTING)
                 return;
-        tell_status(s);
+        tell_status_soon(s);
         if (s->state == SERVICE_STOPPING) {
                 advance_stop(s);
                 return;
@@ -306,6 +326,7 @@ static void service_done(Service *s) {
         for (size_t i = 0; i < s->n_listeners; i++)
                 (void) listener_free(s->listeners[i]);
         (void) daemon_free(s->daemon);
+        (void) sd_event_source_unref(s->status_timer);
         (void) sd_event_source_unref(s->idle_timer);
         (void) sd_event_source_unref(s->stop_timer);
         (void) sd_event_unref(s->event);
