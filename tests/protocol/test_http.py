@@ -188,6 +188,13 @@ def _cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def test_clients_that_come_and_go_are_served_while_systemd_does_not_listen():
+    with serving() as s:  # nobody reads the notification socket after READY=1
+        for i in range(300):
+            assert s.post({"jsonrpc": "2.0", "id": i, "method": "ping"}, timeout=10)["id"] == i
+        assert len(os.listdir(f"/proc/{s.process.pid}/fd")) < 20
+
+
 def test_terminate_closes_idle_connections_and_exits():
     with serving() as s:
         where = urllib.parse.urlsplit(s.url)
