@@ -26,6 +26,7 @@ static void buffer_compact(Buffer *b) {
 
         if (b->n_gap == 0)
                 return;
+        assert(base); /* without data there is no gap */
         memmove(base, b->data, b->n_bytes + 1);
         b->data = base;
         b->n_gap = 0;
