@@ -227,7 +227,7 @@ def test_leftovers_are_swept_and_nothing_else():
     leftover, strange = f"mcp-exec-run-{'0' * 32}.service", "mcp-exec-run-of-somebody.service"
     outside = f"mcp-exec-run-{'1' * 32}.service"
     for name, where in (leftover, "mcp-exec.slice"), (strange, "mcp-exec.slice"), (outside, "system.slice"):
-        sh(["systemd-run", "--quiet", f"--unit={name}", f"--slice={where}", "sleep", "600"])
+        sh(["systemd-run", "--quiet", "--collect", f"--unit={name}", f"--slice={where}", "sleep", "600"])
     try:
         connect().close()
         wait_until(lambda: gone(leftover))
