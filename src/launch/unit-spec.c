@@ -56,14 +56,19 @@ static int fill_command(Property *p, const UnitInput *in) {
                 MCP_EXEC_LIBDIR "/init", in->is_selftest ? "selftest" : "run",
                 "--mode", in->is_user ? "user" : "system",
                 "--ns", in->namespaces,
-                in->python,
+                "--tmpfs",
         };
         int r = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(argv) && r >= 0; i++)
                 r = strv_extend(&p->strings, argv[i]);
 
-        return r;
+        /* The self-test compares: a tmpfs that the manager dropped in favour of a larger one would not be noticed
+         * otherwise. */
+        if (r >= 0)
+                r = strv_extendf(&p->strings, "%" PRIu64 ":%" PRIu64, in->settings->tmpfs_bytes,
+                                 in->settings->tmpfs_inodes);
+        return r < 0 ? r : strv_extend(&p->strings, in->python);
 }
 
 /* Usually /usr is bound without what is mounted below it: the skeleton lies there, and its mounts would appear once

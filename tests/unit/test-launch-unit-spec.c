@@ -127,7 +127,8 @@ static void has_no(const char *text, const char *part) {
         "OOMPolicy=kill\n"                                                                              \
         "OOMScoreAdjust=500\n"
 #define COMMAND(what, mode)                                                                             \
-        "ExecStartEx=" MCP_EXEC_LIBDIR "/init " what " --mode " mode " --ns net=1,mnt=2 /usr/bin/python3\n"
+        "ExecStartEx=" MCP_EXEC_LIBDIR "/init " what " --mode " mode                                    \
+        " --ns net=1,mnt=2 --tmpfs 67108864:16384 /usr/bin/python3\n"
 
 TEST(system_252_word_for_word) {
         _cleanup_(settings_freep) Settings *s = settings();
@@ -226,7 +227,8 @@ TEST(the_selftest_differs_in_one_word_only) {
         run = print(&in);
         in.is_selftest = true;
         selftest = print(&in);
-        has_line(selftest, "ExecStartEx=" MCP_EXEC_LIBDIR "/init selftest --mode system --ns net=1,mnt=2 /usr/bin/python3");
+        has_line(selftest, "ExecStartEx=" MCP_EXEC_LIBDIR "/init selftest --mode system --ns net=1,mnt=2 "
+                           "--tmpfs 67108864:16384 /usr/bin/python3");
         word = strstr(selftest, "selftest");
         memmove(word + 3, word + 8, strlen(word + 8) + 1);
         memcpy(word, "run", 3);
