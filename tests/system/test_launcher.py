@@ -226,9 +226,9 @@ def test_leftovers_are_swept_and_nothing_else():
     stop_services()
     leftover, strange = f"mcp-exec-run-{'0' * 32}.service", "mcp-exec-run-of-somebody.service"
     outside = f"mcp-exec-run-{'1' * 32}.service"
-    for name, where in (leftover, "mcp-exec.slice"), (strange, "mcp-exec.slice"), (outside, "system.slice"):
-        sh(["systemd-run", "--quiet", "--collect", f"--unit={name}", f"--slice={where}", "sleep", "600"])
     try:
+        for name, where in (leftover, "mcp-exec.slice"), (strange, "mcp-exec.slice"), (outside, "system.slice"):
+            sh(["systemd-run", "--quiet", "--collect", f"--unit={name}", f"--slice={where}", "sleep", "600"])
         connect().close()
         wait_until(lambda: gone(leftover))
         assert not gone(strange) and not gone(outside)
