@@ -234,6 +234,7 @@ def test_leftovers_are_swept_and_nothing_else():
         assert not gone(strange) and not gone(outside)
     finally:
         sh(["systemctl", "stop", leftover, strange, outside], check=False)
+        wait_until(lambda: gone(strange) and gone(outside))
 
 
 def test_a_stranger_is_turned_away():
