@@ -164,14 +164,34 @@ static size_t next_char(const char *s, size_t n, size_t *ret_shown_bytes) {
         return k;
 }
 
+#define STRIDE sizeof(uint64_t)
+
+/* Eight characters at once: most output is ASCII, and a megabyte of it is looked at more than once. */
+static bool is_ascii_stride(const char *s, size_t n) {
+        uint64_t word;
+
+        if (n < STRIDE)
+                return false;
+        memcpy(&word, s, STRIDE);
+        return (word & UINT64_C(0x8080808080808080)) == 0;
+}
+
 /* Raw bytes at the start of s that fit into limit. *ret_cost: what they cost. */
 static size_t fit(const char *s, size_t n, Cost limit, Cost *ret_cost) {
         Cost cost = {};
         size_t i = 0;
 
         while (i < n) {
-                size_t n_shown, k = next_char(s + i, n - i, &n_shown);
+                size_t n_shown, k;
 
+                if (limit.n_chars - cost.n_chars >= STRIDE && limit.n_bytes - cost.n_bytes >= STRIDE &&
+                    is_ascii_stride(s + i, n - i)) {
+                        cost.n_chars += STRIDE;
+                        cost.n_bytes += STRIDE;
+                        i += STRIDE;
+                        continue;
+                }
+                k = next_char(s + i, n - i, &n_shown);
                 if (cost.n_chars + 1 > limit.n_chars || n_shown > limit.n_bytes - cost.n_bytes)
                         break;
                 cost.n_chars++;
@@ -189,6 +209,13 @@ static size_t skip_to_fit(const char *s, size_t n, Cost total, Cost limit) {
         while (i < n && (total.n_chars > limit.n_chars || total.n_bytes > limit.n_bytes)) {
                 size_t n_shown;
 
+                if (total.n_chars >= limit.n_chars && total.n_chars - limit.n_chars >= STRIDE &&
+                    is_ascii_stride(s + i, n - i)) {
+                        total.n_chars -= STRIDE;
+                        total.n_bytes -= STRIDE;
+                        i += STRIDE;
+                        continue;
+                }
                 i += next_char(s + i, n - i, &n_shown);
                 total.n_chars--;
                 total.n_bytes -= n_shown;
