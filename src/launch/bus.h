@@ -12,7 +12,8 @@
 #define SERVICE_INTERFACE "org.freedesktop.systemd1.Service"
 #define PROPERTIES_INTERFACE "org.freedesktop.DBus.Properties"
 
-/* Reads an array of properties, a{sv}. take gets each name and must read or skip the variant that follows. */
+/* Reads an array of properties, a{sv}. take gets each name and must read or skip the variant that
+ * follows. */
 int bus_read_properties(sd_bus_message *m, int (*take)(sd_bus_message *m, const char *name, void *userdata),
                         void *userdata);
 

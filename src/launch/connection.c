@@ -13,7 +13,8 @@
 #include "launch/job.h"
 #include "wire/wire.h"
 
-/* One turn of the event loop reads no more than this, so that signals of running units are heard in between. */
+/* One turn of the event loop reads no more than this, so that signals of running units are heard in
+ * between. */
 #define PACKETS_PER_TURN_MAX 16
 
 struct Run {
@@ -57,7 +58,8 @@ static void connection_send(Connection *c, const WireMessage *m) {
         r = wire_send(c->fd, m, NULL, 0);
         if (r < 0) {
                 /* -EAGAIN: a daemon that does not read its results is no good to anybody. */
-                log_warning_errno(r, "Closing the connection of process %d: it does not take a message", (int) c->pid);
+                log_warning_errno(r, "Closing the connection of process %d: it does not take a message",
+                                  (int) c->pid);
                 connection_close_soon(c);
         }
 }
@@ -115,13 +117,15 @@ static int check_start(const Connection *c, const WireStart *start, Problem *p) 
                 return -EOPNOTSUPP;
         }
         if (c->n_runs >= WIRE_JOBS_PER_CONNECTION_MAX || !c->handlers->may_start(c->handlers->userdata))
-                return problem_set(p, EBUSY, "Try again when others have ended, or lower MaxParallel= and PoolSize=",
+                return problem_set(p, EBUSY,
+                                   "Try again when others have ended, or lower MaxParallel= and PoolSize=",
                                    "The launcher runs as many sandboxes as it may");
         if (start->interpreter != 0)
-                return problem_set(p, ENOENT, "Use interpreter 0, the one of Python=", "No interpreter %u is configured",
-                                   start->interpreter);
+                return problem_set(p, ENOENT, "Use interpreter 0, the one of Python=",
+                                   "No interpreter %u is configured", start->interpreter);
         if (memcmp(start->environment, no_environment, sizeof(no_environment)) != 0)
-                return problem_set(p, ENOENT, "Prepare it first", "The environment of packages does not exist");
+                return problem_set(p, ENOENT, "Prepare it first",
+                                   "The environment of packages does not exist");
         return 0;
 }
 
@@ -167,7 +171,8 @@ static int on_start(Connection *c, const WireStart *start, const int fds[static 
                 r = begin_run(c, start, fds);
                 if (r < 0) {
                         (void) log_error_errno(r, "A unit cannot be asked for");
-                        (void) problem_set(&problem, -r, REMEDY_JOURNAL, "The launcher could not ask for the sandbox");
+                        (void) problem_set(&problem, -r, REMEDY_JOURNAL,
+                                           "The launcher could not ask for the sandbox");
                 }
         }
         if (r < 0)
@@ -223,7 +228,8 @@ static int receive_one(Connection *c) {
         return r;
 }
 
-static int on_readable(sd_event_source *s _unused_, int fd _unused_, uint32_t events _unused_, void *userdata) {
+static int on_readable(sd_event_source *s _unused_, int fd _unused_, uint32_t events _unused_,
+                       void *userdata) {
         Connection *c = userdata;
         int r = 1;
 
@@ -233,7 +239,7 @@ static int on_readable(sd_event_source *s _unused_, int fd _unused_, uint32_t ev
                 return 0;
 
         if (r == -EBADMSG)
-                log_error("Closing the connection of process %d (uid %u): it sent what no daemon of ours sends",
+                log_error("Closing the connection of process %d (uid %u): no daemon of ours sends that",
                           (int) c->pid, (unsigned) c->uid);
         c->handlers->on_closed(c, c->handlers->userdata);
         return 0;
@@ -264,7 +270,8 @@ void connection_greet(Connection *c) {
         if (s->manager) {
                 h->manager_version = s->manager->version;
                 h->has_memory_peak = s->manager->version >= MANAGER_VERSION_MEMORY_PEAK;
-                wire_set_text(h->manager_version_text, sizeof(h->manager_version_text), s->manager->version_text);
+                wire_set_text(h->manager_version_text, sizeof(h->manager_version_text),
+                              s->manager->version_text);
         }
         wire_set_text(h->interpreter, sizeof(h->interpreter), s->python ? s->python : "");
         if (s->has_problem) {

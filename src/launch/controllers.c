@@ -25,8 +25,9 @@ static bool read_numbers(const char *directory, const char *file, uint64_t *ret,
         _cleanup_free_ char *path = NULL, *text = NULL;
         _cleanup_strv_ char **words = NULL;
 
-        if (str_printf(&path, "%s/%s", directory, file) < 0 || file_read(AT_FDCWD, path, 256, &text, NULL) < 0 ||
-            strv_split(text, &words) < 0 || strv_length(words) != n)
+        if (str_printf(&path, "%s/%s", directory, file) < 0 ||
+            file_read(AT_FDCWD, path, 256, &text, NULL) < 0 || strv_split(text, &words) < 0 ||
+            strv_length(words) != n)
                 return false;
         for (size_t i = 0; i < n; i++)
                 if (parse_uint64(words[i], ret + i) < 0)
@@ -46,7 +47,8 @@ unsigned controllers_enforced(const char *directory, const WireLimits *limits) {
                 found |= CONTROLLER_PIDS;
         /* The manager rounds quota and period to what the kernel takes: one percent of tolerance. */
         if (read_numbers(directory, "cpu.max", cpu, 2) && cpu[1] > 0 && cpu[0] < UINT64_MAX / USEC_PER_SEC &&
-            cpu[0] * USEC_PER_SEC / cpu[1] <= limits->cpu_quota_per_sec_usec + limits->cpu_quota_per_sec_usec / 100)
+            cpu[0] * USEC_PER_SEC / cpu[1] <=
+                    limits->cpu_quota_per_sec_usec + limits->cpu_quota_per_sec_usec / 100)
                 found |= CONTROLLER_CPU;
 
         return found;

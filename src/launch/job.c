@@ -5,8 +5,8 @@
  *      CALLING ──reply──► QUEUED ──JobRemoved──► LIVE ──inactive, no job──► READING ──GetAll──► finished
  *         └──error──► refused
  *
- * A unit is dead when it is inactive or failed *and* no job is pending *and* its start job has ended: the first
- * change after creation says "inactive" as well, before "activating". */
+ * A unit is dead when it is inactive or failed *and* no job is pending *and* its start job has ended: the
+ * first change after creation says "inactive" as well, before "activating". */
 
 #include <signal.h>
 #include <stdio.h>
@@ -29,7 +29,8 @@ typedef enum JobState {
         _JOB_STATE_MAX,
 } JobState;
 
-/* How much longer than RuntimeMaxUSec= and the stop timeout a unit may be silent before it is asked about. */
+/* How much longer than RuntimeMaxUSec= and the stop timeout a unit may be silent before it is asked
+ * about. */
 #define PATIENCE_USEC (15 * USEC_PER_SEC)
 #define STOP_PATIENCE_USEC (10 * USEC_PER_SEC)
 #define STOP_ATTEMPTS_MAX 5
@@ -114,11 +115,11 @@ Job* job_free(Job *j) {
         return NULL;
 }
 
-/* A call to the manager whose answer nobody awaits: the unit's end is the answer. One that cannot even be sent
- * means that the bus is gone, and the end of our connection drops everything of ours. */
-#define job_tell(j, member, ...)                                                                                \
-        ((void) sd_bus_call_method_async((j)->manager->bus, NULL, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, \
-                                         member, NULL, NULL, __VA_ARGS__))
+/* A call to the manager whose answer nobody awaits: the unit's end is the answer. One that cannot even be
+ * sent means that the bus is gone, and the end of our connection drops everything of ours. */
+#define job_tell(j, member, ...)                                                                            \
+        ((void) sd_bus_call_method_async((j)->manager->bus, NULL, MANAGER_NAME, MANAGER_PATH,               \
+                                         MANAGER_INTERFACE, member, NULL, NULL, __VA_ARGS__))
 
 /* The last word. Frees the job. */
 static void job_finish(Job *j) {
@@ -131,8 +132,8 @@ static void job_finish(Job *j) {
         job_free(j);
 }
 
-/* The unit's end is not known and never will be. Not a success, whatever the program did. m: the answer that says
- * so, or NULL. */
+/* The unit's end is not known and never will be. Not a success, whatever the program did. m: the answer
+ * that says so, or NULL. */
 static void job_gone(Job *j, const char *why, sd_bus_message *m) {
         const sd_bus_error *e = m ? sd_bus_message_get_error(m) : NULL;
 
@@ -167,14 +168,14 @@ static int on_record(sd_bus_message *m, void *userdata, sd_bus_error *error _unu
 static void job_step(Job *j) {
         int r;
 
-        /* systemctl restart of our service gives the unit a job that waits for us: one that shall end anyway is not
-         * waited for. */
+        /* systemctl restart of our service gives the unit a job that waits for us: one that shall end
+         * anyway is not waited for. */
         if (j->state != JOB_LIVE || !j->is_dead || (j->has_job && !j->want_stop))
                 return;
 
         j->state = JOB_READING;
-        r = sd_bus_call_method_async(j->manager->bus, &j->call, MANAGER_NAME, j->path, PROPERTIES_INTERFACE, "GetAll",
-                                     on_record, j, "s", SERVICE_INTERFACE);
+        r = sd_bus_call_method_async(j->manager->bus, &j->call, MANAGER_NAME, j->path, PROPERTIES_INTERFACE,
+                                     "GetAll", on_record, j, "s", SERVICE_INTERFACE);
         if (r < 0)
                 job_gone(j, "the service manager cannot be asked", NULL);
 }
@@ -194,8 +195,8 @@ static int on_patience(sd_event_source *s _unused_, uint64_t usec _unused_, void
 
 static int job_set_patience(Job *j, uint64_t usec) {
         j->patience = sd_event_source_disable_unref(j->patience);
-        return sd_event_add_time_relative(j->manager->event, &j->patience, CLOCK_MONOTONIC, usec, USEC_PER_SEC,
-                                          on_patience, j);
+        return sd_event_add_time_relative(j->manager->event, &j->patience, CLOCK_MONOTONIC, usec,
+                                          USEC_PER_SEC, on_patience, j);
 }
 
 static void job_refuse(Job *j, const sd_bus_error *e) {
@@ -334,8 +335,8 @@ static int on_query_unit(sd_bus_message *m, void *userdata, sd_bus_error *error 
         if (is_interrupted(m))
                 return 0;
         if (sd_bus_message_is_method_error(m, NULL) ||
-            sd_bus_call_method_async(j->manager->bus, &j->query, MANAGER_NAME, j->path, PROPERTIES_INTERFACE, "GetAll",
-                                     on_query_properties, j, "s", UNIT_INTERFACE) < 0)
+            sd_bus_call_method_async(j->manager->bus, &j->query, MANAGER_NAME, j->path, PROPERTIES_INTERFACE,
+                                     "GetAll", on_query_properties, j, "s", UNIT_INTERFACE) < 0)
                 job_gone(j, "the service manager does not know it any more", m);
         return 0;
 }
@@ -346,10 +347,10 @@ void job_query(Job *j) {
         if (j->query || (j->state != JOB_QUEUED && j->state != JOB_LIVE))
                 return;
 
-        /* GetUnit, for it does not load what is not there. A job that cannot even be asked about is asked about
-         * again when its patience ends. */
-        (void) sd_bus_call_method_async(j->manager->bus, &j->query, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE,
-                                        "GetUnit", on_query_unit, j, "s", j->unit);
+        /* GetUnit, for it does not load what is not there. A job that cannot even be asked about is asked
+         * about again when its patience ends. */
+        (void) sd_bus_call_method_async(j->manager->bus, &j->query, MANAGER_NAME, MANAGER_PATH,
+                                        MANAGER_INTERFACE, "GetUnit", on_query_unit, j, "s", j->unit);
 }
 
 void job_stop(Job *j) {
@@ -382,7 +383,8 @@ static int on_assign_reply(sd_bus_message *m, void *userdata, sd_bus_error *erro
 
         j->assign = sd_bus_slot_unref(j->assign);
         if (sd_bus_message_is_method_error(m, NULL) && j->state != JOB_READING && !j->is_dead) {
-                log_error("%s cannot be limited (%s), killing it", j->unit, sd_bus_message_get_error(m)->name);
+                log_error("%s cannot be limited (%s), killing it", j->unit,
+                          sd_bus_message_get_error(m)->name);
                 job_stop(j);
         }
         return 0;
@@ -411,8 +413,8 @@ static uint64_t spec_number(const UnitSpec *spec, const char *name) {
         return 0;
 }
 
-int job_start(Manager *m, const UnitSpec *spec, const int fds[static _WIRE_FD_MAX], const JobHandlers *handlers,
-              void *userdata, Job **ret) {
+int job_start(Manager *m, const UnitSpec *spec, const int fds[static _WIRE_FD_MAX],
+              const JobHandlers *handlers, void *userdata, Job **ret) {
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *message = NULL;
         _cleanup_(job_freep) Job *j = NULL;
         char id[RANDOM_HEX_ID_CHARS + 1];

@@ -20,14 +20,14 @@ typedef struct JobHandlers {
         void (*on_started)(Job *j, void *userdata);
         /* The unit is dead. The job is gone after the return. */
         void (*on_finished)(Job *j, const WireFinished *finished, void *userdata);
-        /* No unit was started. unknown_property: the one that the manager does not know, or NULL. The job is gone
-         * after the return. */
+        /* No unit was started. unknown_property: the one that the manager does not know, or NULL. The job
+         * is gone after the return. */
         void (*on_refused)(Job *j, const Problem *problem, const char *unknown_property, void *userdata);
 } JobHandlers;
 
 /* Asks for a unit under a new name of its own. fds are borrowed. No handler is called before the return. */
-int job_start(Manager *m, const UnitSpec *spec, const int fds[static _WIRE_FD_MAX], const JobHandlers *handlers,
-              void *userdata, Job **ret);
+int job_start(Manager *m, const UnitSpec *spec, const int fds[static _WIRE_FD_MAX],
+              const JobHandlers *handlers, void *userdata, Job **ret);
 
 /* Kills the unit's whole cgroup, or cancels its start. on_finished follows. */
 void job_stop(Job *j);

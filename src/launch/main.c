@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* mcp-exec-launcher: the only process of mcp-exec that talks to systemd. Reads no JSON and nothing a program wrote. */
+/* mcp-exec-launcher: the only process of mcp-exec that talks to systemd. Reads no JSON and nothing a
+ * program wrote. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -30,13 +31,15 @@ static unsigned arg_manager_version = 0;
 static void help(FILE *f) {
         fputs("mcp-exec-launcher [--user --connection=FD]\n"
               "mcp-exec-launcher --print-unit [--user] [--manager-version=N]\n\n"
-              "Starts the sandboxed units of mcp-exec. Not for use by hand: mcp-exec-launcher.socket starts it, or\n"
-              "mcp-exec stdio does. --print-unit shows every property that a run would get.\n\n"
+              "Starts the sandboxed units of mcp-exec. Not for use by hand: systemd starts it by\n"
+              "mcp-exec-launcher.socket, or mcp-exec stdio does. --print-unit shows every property\n"
+              "that a run would get.\n\n"
               "  --user               use the service manager of the calling user\n"
               "  --connection=FD      serve this socket\n"
               "  --print-unit         print Name=value lines and exit\n"
               "  --manager-version=N  print for this version of systemd instead of the one that runs\n"
-              "  --version, --help\n", f);
+              "  --version, --help\n",
+              f);
 }
 
 static int parse_number(const char *option, const char *text, uint64_t maximum, uint64_t *ret) {
@@ -49,7 +52,14 @@ static int parse_number(const char *option, const char *text, uint64_t maximum, 
 
 /* Returns 1 to go on, 0 when all is said, -EINVAL. */
 static int parse_arguments(int argc, char *argv[]) {
-        enum { ARG_USER = 0x100, ARG_CONNECTION, ARG_PRINT_UNIT, ARG_MANAGER_VERSION, ARG_VERSION, ARG_HELP };
+        enum {
+                ARG_USER = 0x100,
+                ARG_CONNECTION,
+                ARG_PRINT_UNIT,
+                ARG_MANAGER_VERSION,
+                ARG_VERSION,
+                ARG_HELP
+        };
         static const struct option options[] = {
                 { "user", no_argument, NULL, ARG_USER },
                 { "connection", required_argument, NULL, ARG_CONNECTION },
@@ -167,7 +177,8 @@ static int take_user_socket(Server *s) {
         return server_take_connection(s, arg_connection_fd);
 }
 
-static int on_signal(sd_event_source *source _unused_, const struct signalfd_siginfo *info _unused_, void *userdata) {
+static int on_signal(sd_event_source *source _unused_, const struct signalfd_siginfo *info _unused_,
+                     void *userdata) {
         (void) sd_notify(0, "STOPPING=1\nSTATUS=Ending all runs");
         server_shutdown(userdata);
         return 0;

@@ -62,10 +62,11 @@ static int user_bus_address(char **ret, Problem *reterr_problem) {
         if (r < 0)
                 return r;
         if (access(path, F_OK) < 0)
-                return problem_set(reterr_problem, ENOENT,
-                                   "Install dbus-user-session (sudo apt install dbus-user-session) and log in again, "
-                                   "or use the system service: sudo systemctl enable --now mcp-exec.socket",
-                                   "The user's service manager has no message bus at %s", path);
+                return problem_set(
+                        reterr_problem, ENOENT,
+                        "Install dbus-user-session (sudo apt install dbus-user-session) and log in again, "
+                        "or use the system service: sudo systemctl enable --now mcp-exec.socket",
+                        "The user's service manager has no message bus at %s", path);
 
         /* The address syntax has characters of its own; escaping every byte is always right. */
         r = buffer_append_str(&b, "unix:path=");
@@ -85,8 +86,8 @@ int manager_open_bus(bool is_user, sd_bus **ret, Problem *reterr_problem) {
         assert(ret);
 
         if (is_user) {
-                /* Not sd_bus_open_user(): DBUS_SESSION_BUS_ADDRESS may name a bus without a service manager, and
-                 * clients start us without XDG_RUNTIME_DIR. */
+                /* Not sd_bus_open_user(): DBUS_SESSION_BUS_ADDRESS may name a bus without a service
+                 * manager, and clients start us without XDG_RUNTIME_DIR. */
                 r = user_bus_address(&address, reterr_problem);
                 if (r < 0)
                         return r;
@@ -159,8 +160,8 @@ static int ask_manager(Manager *m) {
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
         int r;
 
-        r = sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, PROPERTIES_INTERFACE, "GetAll", NULL, &reply,
-                               "s", MANAGER_INTERFACE);
+        r = sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, PROPERTIES_INTERFACE, "GetAll", NULL,
+                               &reply, "s", MANAGER_INTERFACE);
         if (r < 0)
                 return r;
         r = bus_read_properties(reply, take_manager_property, m);
@@ -187,10 +188,11 @@ int manager_new(sd_event *event, sd_bus *bus, bool is_user, Manager **ret, Probl
                 return r;
         r = ask_manager(m);
         if (r < 0)
-                return problem_set(reterr_problem, -r,
-                                   is_user ? REMEDY_SYSTEM_SERVICE
-                                           : "mcp-exec needs systemd as the first process (PID 1) of this machine",
-                                   "No systemd answers on the %s message bus", is_user ? "user's" : "system");
+                return problem_set(
+                        reterr_problem, -r,
+                        is_user ? REMEDY_SYSTEM_SERVICE :
+                                  "mcp-exec needs systemd as the first process (PID 1) of this machine",
+                        "No systemd answers on the %s message bus", is_user ? "user's" : "system");
 
         *ret = TAKE_PTR(m);
         return 0;
@@ -253,9 +255,10 @@ static int on_absent_too_long(sd_event_source *s _unused_, uint64_t usec _unused
 }
 
 static int subscribe(Manager *m) {
-        /* Its answer "already subscribed" is as good as success, and there is nothing else to be done with it. */
-        return sd_bus_call_method_async(m->bus, NULL, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "Subscribe",
-                                        NULL, NULL, NULL);
+        /* Its answer "already subscribed" is as good as success, and there is nothing else to be done with
+         * it. */
+        return sd_bus_call_method_async(m->bus, NULL, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE,
+                                        "Subscribe", NULL, NULL, NULL);
 }
 
 static int on_owner_changed(sd_bus_message *message, void *userdata, sd_bus_error *error _unused_) {
@@ -289,31 +292,33 @@ int manager_attach(Manager *m, Problem *reterr_problem) {
 
         assert(m && m->event);
 
-        r = sd_bus_match_signal(m->bus, NULL, NULL, "/org/freedesktop/DBus/Local", "org.freedesktop.DBus.Local",
-                                "Disconnected", on_disconnected, m);
+        r = sd_bus_match_signal(m->bus, NULL, NULL, "/org/freedesktop/DBus/Local",
+                                "org.freedesktop.DBus.Local", "Disconnected", on_disconnected, m);
         if (r >= 0)
                 r = sd_bus_match_signal(m->bus, NULL, sender, MANAGER_PATH, MANAGER_INTERFACE, "JobRemoved",
                                         on_job_removed, m);
         if (r >= 0)
                 r = sd_bus_match_signal(m->bus, NULL, sender, MANAGER_PATH, MANAGER_INTERFACE, "UnitRemoved",
                                         on_unit_removed, m);
-        /* Of all units: a match per run would cost each of them a round trip. Only the interface that says when a
-         * unit is dead; the rest is asked for once, at the end. */
+        /* Of all units: a match per run would cost each of them a round trip. Only the interface that says
+         * when a unit is dead; the rest is asked for once, at the end. */
         if (r >= 0)
                 r = sd_bus_add_match(m->bus, NULL,
                                      sender ? "type='signal',sender='" MANAGER_NAME "',"
                                               "path_namespace='" MANAGER_PATH "/unit',"
-                                              "interface='" PROPERTIES_INTERFACE "',member='PropertiesChanged',"
-                                              "arg0='" UNIT_INTERFACE "'"
-                                            : "type='signal',interface='" PROPERTIES_INTERFACE "',"
+                                              "interface='" PROPERTIES_INTERFACE
+                                              "',member='PropertiesChanged',"
+                                              "arg0='" UNIT_INTERFACE "'" :
+                                              "type='signal',interface='" PROPERTIES_INTERFACE "',"
                                               "member='PropertiesChanged',arg0='" UNIT_INTERFACE "'",
                                      on_properties_changed, m);
         if (r >= 0 && sender)
-                r = sd_bus_add_match(m->bus, NULL,
-                                     "type='signal',sender='org.freedesktop.DBus',path='/org/freedesktop/DBus',"
-                                     "interface='org.freedesktop.DBus',member='NameOwnerChanged',"
-                                     "arg0='" MANAGER_NAME "'",
-                                     on_owner_changed, m);
+                r = sd_bus_add_match(
+                        m->bus, NULL,
+                        "type='signal',sender='org.freedesktop.DBus',path='/org/freedesktop/DBus',"
+                        "interface='org.freedesktop.DBus',member='NameOwnerChanged',"
+                        "arg0='" MANAGER_NAME "'",
+                        on_owner_changed, m);
         if (r >= 0)
                 r = subscribe(m);
         if (r >= 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Manager: the connection to the service manager, PID 1 or a user's own. Holds all jobs and hands them the signals
- * that concern them. */
+/* Manager: the connection to the service manager, PID 1 or a user's own. Holds all jobs and hands them the
+ * signals that concern them. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,8 +33,8 @@ typedef struct Manager {
 /* Opens the bus that the service manager is on. On failure *reterr_problem says what is missing. */
 int manager_open_bus(bool is_user, sd_bus **ret, Problem *reterr_problem);
 
-/* Where a user's own runtime files are: $XDG_RUNTIME_DIR or /run/user/UID, and only if the directory is the user's and
- * nobody else's. -ENOENT when there is none. */
+/* Where a user's own runtime files are: $XDG_RUNTIME_DIR or /run/user/UID, and only if the directory is
+ * the user's and nobody else's. -ENOENT when there is none. */
 int user_runtime_directory(char **ret);
 
 /* Asks what the manager is. Blocks; for the start, before the event loop runs. Takes a reference of bus. */

@@ -16,7 +16,7 @@ int problem_set(Problem *p, int error, const char *remedy, const char *reason_fo
 
         if (p) {
                 va_start(ap, reason_format);
-                (void) vsnprintf(text, sizeof(text), reason_format, ap); /* cut when too long: it is for reading */
+                (void) vsnprintf(text, sizeof(text), reason_format, ap); /* may cut: it is for reading */
                 va_end(ap);
                 wire_set_text(p->reason, sizeof(p->reason), text);
                 wire_set_text(p->remedy, sizeof(p->remedy), remedy);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Problem: why nothing can be run, in two sentences that travel to the client: what is missing, and what to do. */
+/* Problem: why nothing can be run, in two sentences that travel to the client: what is missing, and what
+ * to do. */
 
 #include "base/macro.h"
 #include "wire/wire.h"
@@ -12,8 +13,8 @@ typedef struct Problem {
 } Problem;
 
 /* The two remedies that recur. */
-#define REMEDY_SYSTEM_SERVICE                                                                                   \
-        "Install the system service, which mcp-exec stdio then uses: sudo apt install mcp-exec && "             \
+#define REMEDY_SYSTEM_SERVICE                                                                               \
+        "Install the system service, which mcp-exec stdio then uses: sudo apt install mcp-exec && "         \
         "sudo systemctl enable --now mcp-exec.socket"
 #define REMEDY_JOURNAL "See the journal: journalctl -b -u mcp-exec-launcher.service"
 

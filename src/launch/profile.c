@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Profile of a run: untrusted code. Each row was accepted by systemd 252, 255, 257 and 262; why it is there stands
- * beside it where that is not plain. Nothing here comes from a request.
+/* Profile of a run: untrusted code. Each row was accepted by systemd 252, 255, 257 and 262; why it is
+ * there stands beside it where that is not plain. Nothing here comes from a request.
  *
- * Left out on purpose, because the rest already does their work and they cost milliseconds: ProtectKernel*,
- * ProtectControlGroups, ProtectHostname, ProtectClock (no capabilities, no /sys, ProcSubset=pid), IPAddressDeny
- * (PrivateNetwork). PrivatePIDs is for users only: a program that is PID 1 of its namespace cannot kill itself,
- * and a user's unit has an init for that. */
+ * Left out on purpose, because the rest already does their work and they cost milliseconds:
+ * ProtectKernel*, ProtectControlGroups, ProtectHostname, ProtectClock (no capabilities, no /sys,
+ * ProcSubset=pid), IPAddressDeny (PrivateNetwork). PrivatePIDs is for users only: a program that is PID 1
+ * of its namespace cannot kill itself, and a user's unit has an init for that. */
 
 #include "config.h"
 #include "launch/profile.h"
@@ -19,18 +19,19 @@
 #define COMPUTED(n, k, w, s) { .name = n, .kind = k, .where = w, .source = s }
 
 const ProfileRow profile_run[] = {
-        /* What kind of unit. Type=exec: the start job fails when the runner cannot be executed. AddRef: without it
-         * the unit is gone once dead, and asking for it loads a stub that says "success". */
+        /* What kind of unit. Type=exec: the start job fails when the runner cannot be executed. AddRef:
+         * without it the unit is gone once dead, and asking for it loads a stub that says "success". */
         FIXED_TEXT("Description", VALUE_STRING, IN_BOTH, "Sandboxed Python run of mcp-exec"),
         FIXED_TEXT("Type", VALUE_STRING, IN_BOTH, "exec"),
         FIXED_NUMBER("AddRef", VALUE_BOOL, IN_BOTH, true),
         FIXED_TEXT("CollectMode", VALUE_STRING, IN_BOTH, "inactive-or-failed"),
         FIXED_TEXT("Slice", VALUE_STRING, IN_BOTH, SLICE_UNIT),
-        /* A launcher that dies takes its runs along; without the start limit its restart would start them again. */
+        /* A launcher that dies takes its runs along; without the start limit its restart would start them
+         * again. */
         FIXED_TEXT("BindsTo", VALUE_STRINGS, IN_SYSTEM, LAUNCHER_UNIT),
         FIXED_TEXT("After", VALUE_STRINGS, IN_SYSTEM, LAUNCHER_UNIT),
-        /* Stopping goes the other way round: when an upgrade restarts both services, the daemon first answers its
-         * calls, then what runs is stopped, then the launcher. */
+        /* Stopping goes the other way round: when an upgrade restarts both services, the daemon first
+         * answers its calls, then what runs is stopped, then the launcher. */
         FIXED_TEXT("Before", VALUE_STRINGS, IN_SYSTEM, DAEMON_UNIT),
         FIXED_NUMBER("StartLimitBurst", VALUE_UINT32, IN_BOTH, 1),
         FIXED_NUMBER("StartLimitIntervalUSec", VALUE_UINT64, IN_BOTH, 24 * 3600 * USEC_PER_SEC),
@@ -56,8 +57,9 @@ const ProfileRow profile_run[] = {
         FIXED_NUMBER("AmbientCapabilities", VALUE_UINT64, IN_BOTH, 0),
         FIXED_TEXT("KeyringMode", VALUE_STRING, IN_SYSTEM, "private"),
 
-        /* What it sees: an empty skeleton with /usr in it. The '+' makes a path relative to the skeleton; without it
-         * the entry would silently do nothing. Without hiding devpts one run could take every pty of the host. */
+        /* What it sees: an empty skeleton with /usr in it. The '+' makes a path relative to the skeleton;
+         * without it the entry would silently do nothing. Without hiding devpts one run could take every
+         * pty of the host. */
         FIXED_TEXT("RootDirectory", VALUE_STRING, IN_BOTH, MCP_EXEC_LIBDIR "/root"),
         FIXED_NUMBER("MountAPIVFS", VALUE_BOOL, IN_BOTH, true),
         FIXED_TEXT("ProtectSystem", VALUE_STRING, IN_USER, "strict"), /* DynamicUser= implies it elsewhere */
@@ -69,10 +71,11 @@ const ProfileRow profile_run[] = {
         FIXED_NUMBER("PrivateDevices", VALUE_BOOL, IN_BOTH, true),
         FIXED_TEXT("ProtectProc", VALUE_STRING, IN_BOTH, "invisible"),
         FIXED_TEXT("ProcSubset", VALUE_STRING, IN_BOTH, "pid"),
-        OPTIONAL_NUMBER("BindLogSockets", VALUE_BOOL, IN_BOTH, false, 257), /* else the journal's sockets are there */
+        OPTIONAL_NUMBER("BindLogSockets", VALUE_BOOL, IN_BOTH, false,
+                        257), /* the journal's would be there */
 
-        /* What it may ask of the kernel. io_uring opens sockets past RestrictAddressFamilies=, and @system-service
-         * contains it, so it is denied by name. */
+        /* What it may ask of the kernel. io_uring opens sockets past RestrictAddressFamilies=, and
+         * @system-service contains it, so it is denied by name. */
         FIXED_NUMBER("RestrictNamespaces", VALUE_UINT64, IN_BOTH, 0),
         FIXED_NUMBER("RestrictSUIDSGID", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("RestrictRealtime", VALUE_BOOL, IN_BOTH, true),
@@ -92,13 +95,18 @@ const ProfileRow profile_run[] = {
         COMPUTED("TasksMax", VALUE_UINT64, IN_BOTH, SOURCE_TASKS_MAX),
         COMPUTED("CPUQuotaPerSecUSec", VALUE_UINT64, IN_BOTH, SOURCE_CPU_QUOTA),
         COMPUTED("RuntimeMaxUSec", VALUE_UINT64, IN_BOTH, SOURCE_RUNTIME_MAX),
-        FIXED_NUMBER("LimitCORE", VALUE_UINT64, IN_BOTH, 1), /* at 0 a piped core_pattern still gets the core */
+        FIXED_NUMBER("LimitCORE", VALUE_UINT64, IN_BOTH,
+                     1), /* at 0 a core_pattern pipe still gets the core */
         FIXED_NUMBER("LimitNOFILE", VALUE_UINT64, IN_BOTH, 4096),
         COMPUTED("LimitFSIZE", VALUE_UINT64, IN_BOTH, SOURCE_FILE_SIZE),
         FIXED_NUMBER("LimitMEMLOCK", VALUE_UINT64, IN_BOTH, 0),
         FIXED_NUMBER("LimitMSGQUEUE", VALUE_UINT64, IN_BOTH, 0),
-        { .name = "MemoryPressureWatch", .kind = VALUE_STRING, .where = IN_BOTH, .min_version = 254,
-          .is_optional = true, .text = "off" },
+        { .name = "MemoryPressureWatch",
+          .kind = VALUE_STRING,
+          .where = IN_BOTH,
+          .min_version = 254,
+          .is_optional = true,
+          .text = "off" },
 
         /* How it ends. KillSignal=9: "timeout" then only ever means RuntimeMax, and children die at once. */
         FIXED_NUMBER("TimeoutStopUSec", VALUE_UINT64, IN_BOTH, 1 * USEC_PER_SEC),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Profile: which properties a unit gets. Pure data, one row each; everything else about them follows from here. */
+/* Profile: which properties a unit gets. Pure data, one row each; everything else about them follows from
+ * here. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,8 +20,8 @@ typedef enum ValueKind {
         VALUE_STRINGS, /* as */
         VALUE_ALLOW,   /* (bas): only these; none at all when empty */
         VALUE_DENY,    /* (bas): all but these */
-        VALUE_BINDS,   /* a(ssbt): paths, each bound to itself; a leading '-' tolerates its absence, a trailing
-                        * BIND_RECURSIVE takes the mounts below along */
+        VALUE_BINDS,   /* a(ssbt): paths, each bound to itself; a leading '-' tolerates its absence, a
+                        * trailing BIND_RECURSIVE takes the mounts below along */
         VALUE_TMPFS,   /* a(ss): "PATH:OPTIONS" */
         VALUE_EXEC,    /* a(sasas): one command line */
         VALUE_FD,      /* h: number is an index of the START message's descriptors */
@@ -69,7 +70,7 @@ typedef struct ProfileRow {
 #define SLICE_UNIT "mcp-exec.slice"
 
 #define MANAGER_VERSION_MIN 252      /* the oldest that this profile was proven on */
-#define MANAGER_VERSION_MIN_USER 257 /* PrivatePIDs=: before it every process of the same user could be signalled */
+#define MANAGER_VERSION_MIN_USER 257 /* PrivatePIDs=: before it all of a user's processes could be killed */
 #define MANAGER_VERSION_MEMORY_PEAK 255
 
 extern const ProfileRow profile_run[];

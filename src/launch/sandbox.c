@@ -18,7 +18,8 @@
 #include "launch/sandbox.h"
 #include "launch/sweep.h"
 
-#define CONFIG_FILE(is_user) ((is_user) ? "~/.config/mcp-exec/mcp-exec.conf" : MCP_EXEC_SYSCONFDIR "/mcp-exec.conf")
+#define CONFIG_FILE(is_user)                                                                                \
+        ((is_user) ? "~/.config/mcp-exec/mcp-exec.conf" : MCP_EXEC_SYSCONFDIR "/mcp-exec.conf")
 
 static const char *const namespace_names[] = { "net", "mnt", "ipc", "user", "pid" };
 
@@ -26,7 +27,8 @@ static void sandbox_set_problem(Sandbox *s, int error) {
         if (s->problem.reason[0] == '\0')
                 (void) problem_set(&s->problem, error, REMEDY_JOURNAL, "The launcher could not be set up");
         s->has_problem = true;
-        log_error("Runs are refused: %s (%s). %s.", s->problem.reason, strerror(abs(error)), s->problem.remedy);
+        log_error("Runs are refused: %s (%s). %s.", s->problem.reason, strerror(abs(error)),
+                  s->problem.remedy);
 }
 
 static bool is_below(const char *path, const char *directory) {
@@ -76,18 +78,20 @@ int interpreter_resolve(const char *name, char *const *binds, char **ret, Proble
                         return r;
         }
         if (!path || !is_program(path))
-                return problem_set(reterr_problem, ENOENT,
-                                   "Install it (sudo apt install python3), or set Python= in mcp-exec.conf to the "
-                                   "absolute path of an interpreter that everybody may execute",
-                                   "The Python interpreter %s (Python=) is not there or not executable", name);
+                return problem_set(
+                        reterr_problem, ENOENT,
+                        "Install it (sudo apt install python3), or set Python= in mcp-exec.conf to the "
+                        "absolute path of an interpreter that everybody may execute",
+                        "The Python interpreter %s (Python=) is not there or not executable", name);
 
         real = realpath(path, NULL);
         if (!real || !is_visible(path, binds) || !is_visible(real, binds))
-                return problem_set(reterr_problem, EXDEV,
-                                   "Set Python= in mcp-exec.conf to an interpreter under /usr, or add the directory of "
-                                   "this one to BindReadOnlyPaths=",
-                                   "The Python interpreter %s (Python=) is outside of what a run may see",
-                                   real ? real : path);
+                return problem_set(
+                        reterr_problem, EXDEV,
+                        "Set Python= in mcp-exec.conf to an interpreter under /usr, or add the directory of "
+                        "this one to BindReadOnlyPaths=",
+                        "The Python interpreter %s (Python=) is outside of what a run may see",
+                        real ? real : path);
 
         *ret = TAKE_PTR(path);
         return 0;
@@ -104,7 +108,8 @@ static int read_namespaces(char **ret) {
                 (void) snprintf(path, sizeof(path), "/proc/self/ns/%s", namespace_names[i]);
                 if (stat(path, &st) < 0)
                         return -errno;
-                r = buffer_printf(&b, "%s%s=%" PRIu64, i > 0 ? "," : "", namespace_names[i], (uint64_t) st.st_ino);
+                r = buffer_printf(&b, "%s%s=%" PRIu64, i > 0 ? "," : "", namespace_names[i],
+                                  (uint64_t) st.st_ino);
                 if (r < 0)
                         return r;
         }
@@ -112,8 +117,8 @@ static int read_namespaces(char **ret) {
         return buffer_steal(&b, ret, NULL);
 }
 
-/* Looks at the mounts of this process. A user's launcher sees what the user's manager sees; the system's has mounts of
- * its own below /usr (ProtectKernelModules=) and uses only the answer about /usr/local. */
+/* Looks at the mounts of this process. A user's launcher sees what the user's manager sees; the system's
+ * has mounts of its own below /usr (ProtectKernelModules=) and uses only the answer about /usr/local. */
 static int find_usr_mounts(Sandbox *s) {
         _cleanup_free_ char *text = NULL;
         struct stat usr, local;
@@ -141,14 +146,16 @@ static int find_usr_mounts(Sandbox *s) {
 }
 
 static int check_files(Problem *p) {
-        static const char *const files[] = { "/init", "/runner/sitecustomize.py", "/root/etc/mcp-exec-root" };
+        static const char *const files[] = { "/init", "/runner/sitecustomize.py",
+                                             "/root/etc/mcp-exec-root" };
 
         for (size_t i = 0; i < ELEMENTSOF(files); i++) {
                 char path[sizeof(MCP_EXEC_LIBDIR) + 32];
 
                 (void) snprintf(path, sizeof(path), "%s%s", MCP_EXEC_LIBDIR, files[i]);
                 if (access(path, R_OK) < 0)
-                        return problem_set(p, errno, "Reinstall mcp-exec", "A part of mcp-exec is missing: %s", path);
+                        return problem_set(p, errno, "Reinstall mcp-exec",
+                                           "A part of mcp-exec is missing: %s", path);
         }
         return 0;
 }
@@ -159,14 +166,16 @@ int sandbox_check_manager(const Manager *m, Problem *p) {
         assert(m);
 
         if (m->version < MANAGER_VERSION_MIN)
-                return problem_set(p, EOPNOTSUPP, "Use systemd 252 or later: Debian 12, Ubuntu 24.04, RHEL 9",
+                return problem_set(p, EOPNOTSUPP,
+                                   "Use systemd 252 or later: Debian 12, Ubuntu 24.04, RHEL 9",
                                    "systemd %s is too old for the sandbox", m->version_text);
         if (m->is_user && m->version < MANAGER_VERSION_MIN_USER)
                 return problem_set(p, EOPNOTSUPP, REMEDY_SYSTEM_SERVICE,
-                                   "A user's own systemd %s cannot hide the user's processes from a run: that needs 257",
-                                   m->version_text);
+                                   "A user's own systemd %s cannot hide the user's processes from a run: "
+                                   "that needs 257", m->version_text);
         if (!m->has_seccomp)
-                return problem_set(p, EOPNOTSUPP, "Use a systemd that was built with seccomp (Features: +SECCOMP)",
+                return problem_set(p, EOPNOTSUPP,
+                                   "Use a systemd that was built with seccomp (Features: +SECCOMP)",
                                    "This systemd has no system call filter");
         if (statfs("/sys/fs/cgroup", &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
                 return problem_set(p, EOPNOTSUPP,
@@ -205,7 +214,8 @@ static int sandbox_find_out(Sandbox *s, sd_event *event) {
         r = sandbox_check_manager(s->manager, &s->problem);
         if (r < 0)
                 return r;
-        r = interpreter_resolve(s->settings->python, s->settings->bind_read_only_paths, &s->python, &s->problem);
+        r = interpreter_resolve(s->settings->python, s->settings->bind_read_only_paths, &s->python,
+                                &s->problem);
         if (r < 0)
                 return r;
         r = find_usr_mounts(s);
@@ -255,8 +265,10 @@ int sandbox_new(sd_event *event, bool is_user, Sandbox **ret) {
         if (r < 0)
                 sandbox_set_problem(s, r);
         else if (s->settings->require_controllers != (CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU))
-                log_warning("RequireControllers= in %s is not the full set: limits of memory, processes or CPU "
-                            "may not hold", CONFIG_FILE(is_user));
+                log_warning(
+                        "RequireControllers= in %s is not the full set: limits of memory, processes or CPU "
+                        "may not hold",
+                        CONFIG_FILE(is_user));
 
         *ret = TAKE_PTR(s);
         return 0;
@@ -324,16 +336,16 @@ int sandbox_fingerprint(const Sandbox *s, Buffer *b) {
         r = file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot_id, NULL);
         if (r < 0)
                 return r;
-        r = buffer_printf(b, "boot %ssystemd %s\nmcp-exec %s\nrequire %u\n", boot_id, s->manager->version_text,
-                          MCP_EXEC_VERSION, s->settings->require_controllers);
+        r = buffer_printf(b, "boot %ssystemd %s\nmcp-exec %s\nrequire %u\n", boot_id,
+                          s->manager->version_text, MCP_EXEC_VERSION, s->settings->require_controllers);
         for (size_t i = 0; i < ELEMENTSOF(programs) && r >= 0; i++) {
                 char path[sizeof(MCP_EXEC_LIBDIR) + 32];
                 struct stat st = {};
 
                 (void) snprintf(path, sizeof(path), "%s%s", MCP_EXEC_LIBDIR, programs[i]);
                 (void) stat(path, &st); /* absent: zero, and the self-test will say so */
-                r = buffer_printf(b, "%s %" PRId64 " %" PRId64 "\n", programs[i], (int64_t) st.st_ctim.tv_sec,
-                                  (int64_t) st.st_ctim.tv_nsec);
+                r = buffer_printf(b, "%s %" PRId64 " %" PRId64 "\n", programs[i],
+                                  (int64_t) st.st_ctim.tv_sec, (int64_t) st.st_ctim.tv_nsec);
         }
         if (r < 0)
                 return r;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Sandbox: everything that a unit needs beside its request, and whether it may be trusted on this machine. */
+/* Sandbox: everything that a unit needs beside its request, and whether it may be trusted on this
+ * machine. */
 
 #include <stdbool.h>
 #include <systemd/sd-event.h>
@@ -25,8 +26,9 @@ typedef struct Sandbox {
         Problem problem;
 } Sandbox;
 
-/* Finds out what can be known without starting a unit. Blocks. Whatever is missing on the machine becomes the
- * problem, not an error: a client that asks shall be told. event: may be NULL when no job will be started. */
+/* Finds out what can be known without starting a unit. Blocks. Whatever is missing on the machine becomes
+ * the problem, not an error: a client that asks shall be told. event: may be NULL when no job will be
+ * started. */
 int sandbox_new(sd_event *event, bool is_user, Sandbox **ret);
 
 /* Only the parts that printing needs, for a manager that is not there. */
@@ -37,10 +39,12 @@ int sandbox_unit_spec(const Sandbox *s, bool is_selftest, const WireLimits *limi
 /* What a verdict was made of: equal text, equal verdict. Without what changes at each start. */
 int sandbox_fingerprint(const Sandbox *s, Buffer *b);
 
-/* Whether this manager can do it at all, as far as it says so itself. Returns 0, or -errno with the problem. */
+/* Whether this manager can do it at all, as far as it says so itself. Returns 0, or -errno with the
+ * problem. */
 int sandbox_check_manager(const Manager *m, Problem *reterr_problem);
 
-/* Path of the interpreter, from a setting that may be a bare name. Checks that a run can see and execute it. */
+/* Path of the interpreter, from a setting that may be a bare name. Checks that a run can see and execute
+ * it. */
 int interpreter_resolve(const char *name, char *const *binds, char **ret, Problem *reterr_problem);
 
 Sandbox* sandbox_free(Sandbox *s);

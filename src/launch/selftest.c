@@ -2,9 +2,10 @@
 
 /* Self-test.
  *
- * The unit's program checks everything that can be seen from inside, then waits on its control socket. Meanwhile we
- * read its cgroup, then close the socket; its exit status names the first check that failed (runner/checks.h).
- * Its output goes nowhere: this process reads no byte that a sandbox wrote, not even its own. */
+ * The unit's program checks everything that can be seen from inside, then waits on its control socket.
+ * Meanwhile we read its cgroup, then close the socket; its exit status names the first check that failed
+ * (runner/checks.h). Its output goes nowhere: this process reads no byte that a sandbox wrote, not even
+ * its own. */
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,7 +46,8 @@ static const struct {
         RUNNER_CHECKS(CHECK_ROW)
 #undef CHECK_ROW
         /* systemd's own exit statuses, when it could not set the unit up. */
-        { 203, "the first program of a run, " MCP_EXEC_LIBDIR "/init, cannot be executed", "Reinstall mcp-exec" },
+        { 203, "the first program of a run, " MCP_EXEC_LIBDIR "/init, cannot be executed",
+          "Reinstall mcp-exec" },
         { 217, "the service manager cannot make a user for a run",
           "Allow user namespaces (sysctl user.max_user_namespaces) and dynamic users here" },
         { 218, "the service manager cannot drop the capabilities of a run", REMEDY_JOURNAL },
@@ -62,7 +64,8 @@ static bool userns_is_restricted(void) {
         _cleanup_free_ char *text = NULL;
 
         /* Ubuntu's switch: an unprivileged user namespace gets no capabilities. */
-        return file_read(AT_FDCWD, "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 16, &text, NULL) >= 0 &&
+        return file_read(AT_FDCWD, "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 16, &text,
+                         NULL) >= 0 &&
                text[0] == '1';
 }
 
@@ -97,17 +100,21 @@ static void judge_status(SelfTest *t, const WireFinished *f) {
                         continue;
                 if (is_user && userns_is_restricted()) {
                         selftest_fail(t, REMEDY_SYSTEM_SERVICE,
-                                      "AppArmor on this machine restricts user namespaces, so that a user's own service "
-                                      "manager cannot isolate a run");
+                                      "AppArmor on this machine restricts user namespaces, so that a user's "
+                                      "own service manager cannot isolate a run");
                         return;
                 }
-                (void) snprintf(text, sizeof(text), "The sandbox does not hold on this machine: %s", checks[i].reason);
-                selftest_fail(t, is_user && checks[i].status >= 200 ? REMEDY_SYSTEM_SERVICE : checks[i].remedy, text);
+                (void) snprintf(text, sizeof(text), "The sandbox does not hold on this machine: %s",
+                                checks[i].reason);
+                selftest_fail(t,
+                              is_user && checks[i].status >= 200 ? REMEDY_SYSTEM_SERVICE : checks[i].remedy,
+                              text);
                 return;
         }
 
-        (void) snprintf(text, sizeof(text), "The sandbox's self-test ended unexpectedly (%s, code %" PRId32 ", status %"
-                        PRId32 ")", wire_result_to_string((WireResult) f->result), f->main_code, f->main_status);
+        (void) snprintf(text, sizeof(text),
+                        "The sandbox's self-test ended unexpectedly (%s, code %" PRId32 ", %" PRId32 ")",
+                        wire_result_to_string((WireResult) f->result), f->main_code, f->main_status);
         selftest_fail(t, is_user ? REMEDY_SYSTEM_SERVICE : REMEDY_JOURNAL, text);
 }
 
@@ -121,9 +128,11 @@ static void judge_limits(SelfTest *t) {
         }
 
         controllers_to_string(missing, names);
-        (void) snprintf(text, sizeof(text), "Limits of a run do not hold here: no cgroup controller for %s", names);
-        selftest_fail(t, "Give the service manager cgroup v2 with the controllers memory, pids and cpu; or, to accept "
-                         "runs without these limits, list only the others in RequireControllers= of mcp-exec.conf",
+        (void) snprintf(text, sizeof(text), "Limits of a run do not hold here: no cgroup controller for %s",
+                        names);
+        selftest_fail(t,
+                      "Give the service manager cgroup v2 with the controllers memory, pids and cpu; or, to "
+                      "accept runs without these limits, list only the others in RequireControllers=",
                       text);
 }
 
@@ -131,13 +140,15 @@ static void on_finished(Job *j _unused_, const WireFinished *f, void *userdata) 
         SelfTest *t = userdata;
 
         t->question = sd_bus_slot_unref(t->question);
-        if (f->result == WIRE_RESULT_SUCCESS && f->main_code == 1 && f->main_status == 0 && t->has_read_limits)
+        if (f->result == WIRE_RESULT_SUCCESS && f->main_code == 1 && f->main_status == 0 &&
+            t->has_read_limits)
                 judge_limits(t);
         else
                 judge_status(t, f);
 }
 
-static void on_refused(Job *j _unused_, const Problem *problem, const char *unknown_property, void *userdata) {
+static void on_refused(Job *j _unused_, const Problem *problem, const char *unknown_property,
+                       void *userdata) {
         SelfTest *t = userdata;
         const ProfileRow *row = unknown_property ? profile_find(unknown_property) : NULL;
 
@@ -233,7 +244,8 @@ static int on_defer(sd_event_source *source _unused_, void *userdata) {
         return 0;
 }
 
-int selftest_start(sd_event *event, Sandbox *s, void (*on_done)(void *userdata), void *userdata, SelfTest **ret) {
+int selftest_start(sd_event *event, Sandbox *s, void (*on_done)(void *userdata), void *userdata,
+                   SelfTest **ret) {
         _cleanup_(selftest_freep) SelfTest *t = NULL;
         int r;
 

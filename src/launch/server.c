@@ -15,8 +15,8 @@
 #include "launch/selftest.h"
 #include "launch/server.h"
 
-/* A refusal holds this long: long enough not to test again at every call, short enough that a repaired machine
- * serves without anybody's restart. The next connection starts a new launcher. */
+/* A refusal holds this long: long enough not to test again at every call, short enough that a repaired
+ * machine serves without anybody's restart. The next connection starts a new launcher. */
 #define REFUSAL_USEC (10 * USEC_PER_SEC)
 #define SHUTDOWN_USEC (3 * USEC_PER_SEC)
 #define STATUS_USEC (1 * USEC_PER_SEC)
@@ -41,7 +41,8 @@ static size_t n_jobs(const Server *s) {
 static int on_idle(sd_event_source *source _unused_, uint64_t usec _unused_, void *userdata) {
         Server *s = userdata;
 
-        /* Whoever connects from here on waits in the listening socket, which PID 1 holds and watches again. */
+        /* Whoever connects from here on waits in the listening socket, which PID 1 holds and watches
+         * again. */
         log_debug("Nobody is connected, exiting");
         return sd_event_exit(s->event, EXIT_SUCCESS);
 }
@@ -75,7 +76,8 @@ static int on_status(sd_event_source *source _unused_, uint64_t usec _unused_, v
         return 0;
 }
 
-/* Something changed: look at what follows from it. The status is told a moment later, once for many changes. */
+/* Something changed: look at what follows from it. The status is told a moment later, once for many
+ * changes. */
 static void server_update(Server *s) {
         bool is_idle = s->n_connections == 0 && n_jobs(s) == 0;
         uint64_t idle_usec = s->sandbox->settings ? s->sandbox->settings->exit_idle_usec : USEC_PER_SEC;
@@ -87,12 +89,14 @@ static void server_update(Server *s) {
         }
 
         if (!s->status)
-                (void) sd_event_add_time_relative(s->event, &s->status, CLOCK_MONOTONIC, STATUS_USEC, 0, on_status, s);
+                (void) sd_event_add_time_relative(s->event, &s->status, CLOCK_MONOTONIC, STATUS_USEC, 0,
+                                                  on_status, s);
 
         if (!is_idle || s->listener < 0 || !s->has_verdict || idle_usec == 0)
                 s->idle = sd_event_source_disable_unref(s->idle);
         else if (!s->idle)
-                (void) sd_event_add_time_relative(s->event, &s->idle, CLOCK_MONOTONIC, idle_usec, 0, on_idle, s);
+                (void) sd_event_add_time_relative(s->event, &s->idle, CLOCK_MONOTONIC, idle_usec, 0, on_idle,
+                                                  s);
 }
 
 static void on_jobs_changed(void *userdata) {
@@ -143,7 +147,8 @@ static int server_add_connection(Server *s, int fd, Connection **ret) {
         return 0;
 }
 
-static int on_acceptable(sd_event_source *source _unused_, int fd, uint32_t events _unused_, void *userdata) {
+static int on_acceptable(sd_event_source *source _unused_, int fd, uint32_t events _unused_,
+                         void *userdata) {
         _cleanup_close_ int connection = -EBADF;
         Server *s = userdata;
         struct ucred peer;
@@ -154,7 +159,8 @@ static int on_acceptable(sd_event_source *source _unused_, int fd, uint32_t even
         if (connection < 0)
                 return 0; /* gone again, or no descriptors: those waiting are still there next time */
 
-        /* The socket's mode says the same. Repeated on purpose: who may connect may run code on this machine. */
+        /* The socket's mode says the same. Repeated on purpose: who may connect may run code on this
+         * machine. */
         if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
                 return 0;
         if (peer.uid != s->peer_uid && peer.uid != 0) {
@@ -182,8 +188,8 @@ static void on_verdict(void *userdata) {
 
         s->has_verdict = true;
         if (s->sandbox->has_problem)
-                (void) sd_event_add_time_relative(s->event, NULL, CLOCK_MONOTONIC, REFUSAL_USEC, 0, on_refusal_expired,
-                                                  s);
+                (void) sd_event_add_time_relative(s->event, NULL, CLOCK_MONOTONIC, REFUSAL_USEC, 0,
+                                                  on_refusal_expired, s);
         for (Connection *c = s->connections; c; c = c->next)
                 connection_greet(c);
         server_update(s);
@@ -260,7 +266,8 @@ void server_shutdown(Server *s) {
                 s->n_connections--;
                 connection_free(c);
         }
-        if (sd_event_add_time_relative(s->event, &s->end, CLOCK_MONOTONIC, SHUTDOWN_USEC, 0, on_shutdown_expired, s) < 0)
+        if (sd_event_add_time_relative(s->event, &s->end, CLOCK_MONOTONIC, SHUTDOWN_USEC, 0,
+                                       on_shutdown_expired, s) < 0)
                 (void) sd_event_exit(s->event, EXIT_FAILURE);
         server_update(s);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Server: the launcher's side of the seam. Accepts connections, greets them once the self-test has a verdict, turns
- * START, ASSIGN and STOP into jobs, and ends a connection's jobs with it. */
+/* Server: the launcher's side of the seam. Accepts connections, greets them once the self-test has a
+ * verdict, turns START, ASSIGN and STOP into jobs, and ends a connection's jobs with it. */
 
 #include <sys/types.h>
 #include <systemd/sd-event.h>
@@ -11,8 +11,8 @@
 
 typedef struct Server Server;
 
-/* Bounds of this process; wire.h has those of one connection. A server has one daemon, and a person's `check` now
- * and then. */
+/* Bounds of this process; wire.h has those of one connection. A server has one daemon, and a person's
+ * `check` now and then. */
 #define SERVER_CONNECTIONS_MAX 16
 #define SERVER_JOBS_MAX 512
 

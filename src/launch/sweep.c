@@ -21,15 +21,18 @@ static bool is_run_unit(const char *name) {
             strncmp(name, UNIT_NAME_PREFIX, n_prefix) != 0)
                 return false;
         memcpy(id, name + n_prefix, RANDOM_HEX_ID_CHARS);
-        return is_hex(id, RANDOM_HEX_ID_CHARS) && streq(name + n_prefix + RANDOM_HEX_ID_CHARS, UNIT_NAME_SUFFIX);
+        return is_hex(id, RANDOM_HEX_ID_CHARS) &&
+               streq(name + n_prefix + RANDOM_HEX_ID_CHARS, UNIT_NAME_SUFFIX);
 }
 
 static bool is_leftover(Manager *m, const char *path) {
         _cleanup_strv_ char **references = NULL;
         _cleanup_free_ char *slice = NULL;
 
-        if (sd_bus_get_property_string(m->bus, MANAGER_NAME, path, SERVICE_INTERFACE, "Slice", NULL, &slice) < 0 ||
-            sd_bus_get_property_strv(m->bus, MANAGER_NAME, path, UNIT_INTERFACE, "Refs", NULL, &references) < 0)
+        if (sd_bus_get_property_string(m->bus, MANAGER_NAME, path, SERVICE_INTERFACE, "Slice", NULL,
+                                       &slice) < 0 ||
+            sd_bus_get_property_strv(m->bus, MANAGER_NAME, path, UNIT_INTERFACE, "Refs", NULL, &references) <
+                    0)
                 return false; /* gone meanwhile */
 
         return streq(slice, SLICE_UNIT) && strv_length(references) == 0;
@@ -37,12 +40,12 @@ static bool is_leftover(Manager *m, const char *path) {
 
 /* The answers are errors where there is nothing left to kill, to stop or to forget. */
 static void end_unit(Manager *m, const char *name) {
-        (void) sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "KillUnit", NULL, NULL,
-                                  "ssi", name, "all", (int32_t) SIGKILL);
-        (void) sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "StopUnit", NULL, NULL,
-                                  "ss", name, "replace");
-        (void) sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "ResetFailedUnit", NULL,
-                                  NULL, "s", name);
+        (void) sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "KillUnit", NULL,
+                                  NULL, "ssi", name, "all", (int32_t) SIGKILL);
+        (void) sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "StopUnit", NULL,
+                                  NULL, "ss", name, "replace");
+        (void) sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "ResetFailedUnit",
+                                  NULL, NULL, "s", name);
 }
 
 int sweep_leftovers(Manager *m) {
@@ -53,15 +56,15 @@ int sweep_leftovers(Manager *m) {
 
         assert(m);
 
-        r = sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "ListUnitsByPatterns", NULL,
-                               &reply, "asas", 0, 1, UNIT_NAME_PATTERN);
+        r = sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "ListUnitsByPatterns",
+                               NULL, &reply, "asas", 0, 1, UNIT_NAME_PATTERN);
         if (r < 0)
                 return r;
         r = sd_bus_message_enter_container(reply, 'a', "(ssssssouso)");
         if (r < 0)
                 return r;
-        while ((r = sd_bus_message_read(reply, "(ssssssouso)", &name, NULL, NULL, NULL, NULL, NULL, &path, NULL, NULL,
-                                        NULL)) > 0)
+        while ((r = sd_bus_message_read(reply, "(ssssssouso)", &name, NULL, NULL, NULL, NULL, NULL, &path,
+                                        NULL, NULL, NULL)) > 0)
                 if (is_run_unit(name) && is_leftover(m, path)) {
                         end_unit(m, name);
                         n++;

@@ -5,6 +5,6 @@
 
 #include "launch/manager.h"
 
-/* Kills units of our name in our slice that nobody holds a reference to. Another launcher's runs (a second desktop
- * client's) have theirs and stay. Blocks; for the start. */
+/* Kills units of our name in our slice that nobody holds a reference to. Another launcher's runs (a second
+ * desktop client's) have theirs and stay. Blocks; for the start. */
 int sweep_leftovers(Manager *m);

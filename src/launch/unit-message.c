@@ -47,11 +47,13 @@ static int append_binds(sd_bus_message *m, char *const *paths) {
         STRV_FOREACH(s, paths) {
                 bool may_be_absent = (*s)[0] == '-';
                 const char *start = *s + may_be_absent, *suffix = strstr(start, BIND_RECURSIVE);
-                _cleanup_free_ char *path = suffix ? strndup(start, (size_t) (suffix - start)) : strdup(start);
+                _cleanup_free_ char *path =
+                        suffix ? strndup(start, (size_t) (suffix - start)) : strdup(start);
 
                 if (!path)
                         return -ENOMEM;
-                r = sd_bus_message_append(m, "(ssbt)", path, path, may_be_absent, (uint64_t) (suffix ? MS_REC : 0));
+                r = sd_bus_message_append(m, "(ssbt)", path, path, may_be_absent,
+                                          (uint64_t) (suffix ? MS_REC : 0));
                 if (r < 0)
                         return r;
         }
@@ -173,8 +175,8 @@ static int append_property(sd_bus_message *m, const Property *p, const int fds[s
         return sd_bus_message_close_container(m);
 }
 
-int unit_message_start(sd_bus *bus, const char *name, const UnitSpec *spec, const int fds[static _WIRE_FD_MAX],
-                       sd_bus_message **ret) {
+int unit_message_start(sd_bus *bus, const char *name, const UnitSpec *spec,
+                       const int fds[static _WIRE_FD_MAX], sd_bus_message **ret) {
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
         int r;
 

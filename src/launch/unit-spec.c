@@ -23,16 +23,32 @@ static const char *const thread_count_variables[] = {
         "VECLIB_MAXIMUM_THREADS",
 };
 
-/* What service managers put into every environment. The program has no use for any of it, and some names the host. */
+/* What service managers put into every environment. The program has no use for any of it, and some names
+ * the host. */
 static const char *const manager_made_variables[] = {
-        "CREDENTIALS_DIRECTORY", "DBUS_SESSION_BUS_ADDRESS", "DEBUG_INVOCATION", "INVOCATION_ID", "JOURNAL_STREAM",
-        "LISTEN_FDNAMES", "LISTEN_FDS", "LISTEN_PID", "LISTEN_PIDFDID", "MAINPID", "MANAGERPID", "MANAGERPIDFDID",
-        "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE", "NOTIFY_SOCKET", "SHELL", "SYSTEMD_EXEC_PID",
+        "CREDENTIALS_DIRECTORY",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "DEBUG_INVOCATION",
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "LISTEN_FDNAMES",
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "LISTEN_PIDFDID",
+        "MAINPID",
+        "MANAGERPID",
+        "MANAGERPIDFDID",
+        "MEMORY_PRESSURE_WATCH",
+        "MEMORY_PRESSURE_WRITE",
+        "NOTIFY_SOCKET",
+        "SHELL",
+        "SYSTEMD_EXEC_PID",
         "XDG_RUNTIME_DIR",
 };
 
-/* What of the host is seen inside. numpy finds its BLAS only through /etc/alternatives. Three is few on purpose:
- * each costs a millisecond per run; /usr comes first, /bin, /lib and the like are links in the skeleton. */
+/* What of the host is seen inside. numpy finds its BLAS only through /etc/alternatives. Three is few on
+ * purpose: each costs a millisecond per run; /usr comes first, /bin, /lib and the like are links in the
+ * skeleton. */
 static const char *const standard_binds[] = {
         "-/etc/ld.so.cache",
         "-/etc/alternatives",
@@ -63,17 +79,18 @@ static int fill_command(Property *p, const UnitInput *in) {
         for (size_t i = 0; i < ELEMENTSOF(argv) && r >= 0; i++)
                 r = strv_extend(&p->strings, argv[i]);
 
-        /* The self-test compares: a tmpfs that the manager dropped in favour of a larger one would not be noticed
-         * otherwise. */
+        /* The self-test compares: a tmpfs that the manager dropped in favour of a larger one would not be
+         * noticed otherwise. */
         if (r >= 0)
                 r = strv_extendf(&p->strings, "%" PRIu64 ":%" PRIu64, in->settings->tmpfs_bytes,
                                  in->settings->tmpfs_inodes);
         return r < 0 ? r : strv_extend(&p->strings, in->python);
 }
 
-/* Usually /usr is bound without what is mounted below it: the skeleton lies there, and its mounts would appear once
- * more inside. A user's manager cannot leave such mounts out (the kernel says EINVAL, for they could cover secrets),
- * so there all of them are taken and the skeleton's copy is hidden. In system mode only /usr/local may be of use. */
+/* Usually /usr is bound without what is mounted below it: the skeleton lies there, and its mounts would
+ * appear once more inside. A user's manager cannot leave such mounts out (the kernel says EINVAL, for they
+ * could cover secrets), so there all of them are taken and the skeleton's copy is hidden. In system mode
+ * only /usr/local may be of use. */
 static int bind_usr(Property *p, const UnitInput *in) {
         int r;
 
@@ -109,14 +126,15 @@ static int fill_binds(Property *p, const UnitInput *in) {
         return r;
 }
 
-/* In system mode /tmp is mounted by its alias in the skeleton: DynamicUser= owns the name /tmp, and of two entries
- * for one path the tmpfs would be dropped. The alias sorts after it and lands on top. */
+/* In system mode /tmp is mounted by its alias in the skeleton: DynamicUser= owns the name /tmp, and of two
+ * entries for one path the tmpfs would be dropped. The alias sorts after it and lands on top. */
 static int fill_tmpfs(Property *p, const UnitInput *in) {
         const char *const paths[] = { in->is_user ? "/tmp" : "/zz/tmp", "/dev/shm" };
         int r;
 
         for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
-                r = strv_extendf(&p->strings, "%s:size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=1777,nodev,nosuid",
+                r = strv_extendf(&p->strings,
+                                 "%s:size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=1777,nodev,nosuid",
                                  paths[i], in->settings->tmpfs_bytes, in->settings->tmpfs_inodes);
                 if (r < 0)
                         return r;
@@ -151,8 +169,8 @@ static bool is_thread_count_variable(const char *name) {
         return false;
 }
 
-/* A user manager passes its own environment on, and people keep tokens there (systemctl --user set-environment).
- * init starts from an empty one; this keeps them also out of init's. */
+/* A user manager passes its own environment on, and people keep tokens there (systemctl --user
+ * set-environment). init starts from an empty one; this keeps them also out of init's. */
 static int fill_unset_environment(Property *p, const UnitInput *in) {
         int r;
 
@@ -237,7 +255,8 @@ static bool row_applies(const ProfileRow *row, const UnitInput *in) {
         if (!(row->where & (unsigned) (in->is_user ? IN_USER : IN_SYSTEM)))
                 return false;
 
-        /* A protection that must be there is sent to any manager: one that does not know it refuses by name. */
+        /* A protection that must be there is sent to any manager: one that does not know it refuses by
+         * name. */
         if (!row->is_optional)
                 return true;
         if (in->manager_version < row->min_version)
@@ -281,7 +300,8 @@ int unit_spec_new(const UnitInput *in, UnitSpec **ret) {
 }
 
 static int property_print(const Property *p, Buffer *b) {
-        static const char *const descriptors[_WIRE_FD_MAX] = { "control socket", "stdout pipe", "stderr pipe" };
+        static const char *const descriptors[_WIRE_FD_MAX] = { "control socket", "stdout pipe",
+                                                               "stderr pipe" };
         const char *separator = "";
         int r;
 
@@ -342,7 +362,8 @@ int unit_spec_print(const UnitSpec *s, Buffer *b) {
         return 0;
 }
 
-/* On top of the longest run and a warm unit's idle life: the start, and the daemon's own deadline which comes first. */
+/* On top of the longest run and a warm unit's idle life: the start, and the daemon's own deadline which
+ * comes first. */
 #define RUNTIME_SPARE_USEC (60 * USEC_PER_SEC)
 
 WireLimits limits_ceiling(const Settings *s) {

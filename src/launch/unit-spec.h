@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* UnitSpec: the profile filled in for one unit. Pure data made from data: no bus, no file is touched here, so that
- * every value can be tested, printed and compared. */
+/* UnitSpec: the profile filled in for one unit. Pure data made from data: no bus, no file is touched here,
+ * so that every value can be tested, printed and compared. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,6 +52,6 @@ int unit_spec_print(const UnitSpec *s, Buffer *b);
 /* The most that any run may have under these settings. */
 WireLimits limits_ceiling(const Settings *s);
 
-/* Brings each limit between its floor and the ceiling. The daemon has clamped already: this repetition is deliberate,
- * for the daemon parses hostile bytes and may be somebody else's by now. */
+/* Brings each limit between its floor and the ceiling. The daemon has clamped already: this repetition is
+ * deliberate, for the daemon parses hostile bytes and may be somebody else's by now. */
 void limits_clamp(WireLimits *l, const WireLimits *ceiling);

@@ -2,8 +2,8 @@
 
 /* Verdict cache: remembers that the self-test was passed.
  *
- * The file holds the verdict's two results and then the whole fingerprint, compared byte by byte: no hash that could
- * collide, and readable for a person who wonders. */
+ * The file holds the verdict's two results and then the whole fingerprint, compared byte by byte: no hash
+ * that could collide, and readable for a person who wonders. */
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Verdict cache: remembers that the self-test was passed, until the next boot or change of anything it depends on.
- * Only good verdicts are kept: what is missing may be repaired at any time. */
+/* Verdict cache: remembers that the self-test was passed, until the next boot or change of anything it
+ * depends on. Only good verdicts are kept: what is missing may be repaired at any time. */
 
 #include <stdbool.h>
 

@@ -11,19 +11,22 @@
 
 #define PATIENCE_MSEC 5000
 
-/* Test programs run in a process of their own each; a fake that cannot go on ends the program, which is a failure. */
-#define REQUIRE(expression)                                                                                     \
-        do {                                                                                                    \
-                if (!(expression)) {                                                                            \
-                        printf("Bail out! %s:%d: %s\n", __FILE__, __LINE__, #expression);                       \
-                        exit(1);                                                                                \
-                }                                                                                               \
+/* Test programs run in a process of their own each; a fake that cannot go on ends the program, which is a
+ * failure. */
+#define REQUIRE(expression)                                                                                 \
+        do {                                                                                                \
+                if (!(expression)) {                                                                        \
+                        printf("Bail out! %s:%d: %s\n", __FILE__, __LINE__, #expression);                   \
+                        exit(1);                                                                            \
+                }                                                                                           \
         } while (0)
 
 void fake_pid1_init(FakePid1 *f, int fd) {
         sd_id128_t id = { .qwords = { 1, 2 } };
 
-        *f = (FakePid1) { .version = "257.13-1", .features = "+PAM +SECCOMP -BPF_FRAMEWORK", .environment = "LANG=C" };
+        *f = (FakePid1){ .version = "257.13-1",
+                         .features = "+PAM +SECCOMP -BPF_FRAMEWORK",
+                         .environment = "LANG=C" };
         REQUIRE(sd_bus_new(&f->bus) >= 0);
         REQUIRE(sd_bus_set_fd(f->bus, fd, fd) >= 0);
         REQUIRE(sd_bus_set_server(f->bus, true, id) >= 0);
@@ -72,8 +75,9 @@ static bool answer(FakePid1 *f, sd_bus_message *m) {
         if (sd_bus_message_is_method_call(m, PROPERTIES_INTERFACE, "GetAll")) {
                 REQUIRE(sd_bus_message_read(m, "s", &interface) > 0);
                 if (streq(interface, MANAGER_INTERFACE)) {
-                        fake_pid1_reply(f, m, "a{sv}", 4, "Version", "s", f->version, "NNames", "u", 7, "Features", "s",
-                                        f->features, "Environment", "as", 1, f->environment);
+                        fake_pid1_reply(f, m, "a{sv}", 4, "Version", "s", f->version, "NNames", "u", 7,
+                                        "Features", "s", f->features, "Environment", "as", 1,
+                                        f->environment);
                         return true;
                 }
                 REQUIRE(sd_bus_message_rewind(m, true) >= 0);
@@ -109,7 +113,8 @@ sd_bus_message* fake_pid1_call(FakePid1 *f, const char *member) {
         sd_bus_message *m = fake_pid1_call_within(f, PATIENCE_MSEC);
 
         if (!m || !streq(sd_bus_message_get_member(m), member)) {
-                printf("Bail out! expected a call of %s, got %s\n", member, m ? sd_bus_message_get_member(m) : "none");
+                printf("Bail out! expected a call of %s, got %s\n", member,
+                       m ? sd_bus_message_get_member(m) : "none");
                 exit(1);
         }
         return m;
@@ -166,15 +171,16 @@ void fake_pid1_changed(FakePid1 *f, const char *active_state, unsigned job_id) {
 }
 
 void fake_pid1_job_removed(FakePid1 *f, const char *result) {
-        REQUIRE(sd_bus_emit_signal(f->bus, MANAGER_PATH, MANAGER_INTERFACE, "JobRemoved", "uoss", 1, "/job/1", f->unit,
-                                   result) >= 0);
+        REQUIRE(sd_bus_emit_signal(f->bus, MANAGER_PATH, MANAGER_INTERFACE, "JobRemoved", "uoss", 1,
+                                   "/job/1", f->unit, result) >= 0);
         (void) sd_bus_flush(f->bus);
 }
 
 void fake_pid1_unit_removed(FakePid1 *f) {
         _cleanup_free_ char *path = unit_path(f);
 
-        REQUIRE(sd_bus_emit_signal(f->bus, MANAGER_PATH, MANAGER_INTERFACE, "UnitRemoved", "so", f->unit, path) >= 0);
+        REQUIRE(sd_bus_emit_signal(f->bus, MANAGER_PATH, MANAGER_INTERFACE, "UnitRemoved", "so", f->unit,
+                                   path) >= 0);
         (void) sd_bus_flush(f->bus);
 }
 
@@ -201,9 +207,10 @@ void fake_pid1_start(FakePid1 *f) {
 void fake_pid1_record(FakePid1 *f, const char *result, int code, int status) {
         sd_bus_message *m = fake_pid1_call(f, "GetAll");
 
-        fake_pid1_reply(f, m, "a{sv}", 7, "Result", "s", result, "ExecMainCode", "i", code, "ExecMainStatus", "i", status,
-                        "ExecMainStartTimestampMonotonic", "t", UINT64_C(1000), "ExecMainExitTimestampMonotonic", "t",
-                        UINT64_C(2000), "CPUUsageNSec", "t", UINT64_C(3000), "MemoryPeak", "t", UINT64_C(4000));
+        fake_pid1_reply(f, m, "a{sv}", 7, "Result", "s", result, "ExecMainCode", "i", code, "ExecMainStatus",
+                        "i", status, "ExecMainStartTimestampMonotonic", "t", UINT64_C(1000),
+                        "ExecMainExitTimestampMonotonic", "t", UINT64_C(2000), "CPUUsageNSec", "t",
+                        UINT64_C(3000), "MemoryPeak", "t", UINT64_C(4000));
         sd_bus_message_unref(m);
 }
 

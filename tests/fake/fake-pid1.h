@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A service manager that does what a test tells it, at the other end of a socket: no bus, no systemd, no root.
+/* A service manager that does what a test tells it, at the other end of a socket: no bus, no systemd, no
+ * root.
  *
- * The test is the manager: fake_pid1_call() gives it the next call of the launcher, and it answers with a reply or an
- * error and sends the signals it likes, in the order it likes. Everything fails the running case when it does not
- * happen within a few seconds. */
+ * The test is the manager: fake_pid1_call() gives it the next call of the launcher, and it answers with a
+ * reply or an error and sends the signals it likes, in the order it likes. Everything fails the running
+ * case when it does not happen within a few seconds. */
 
 #include <systemd/sd-bus.h>
 
@@ -25,8 +26,8 @@ typedef struct FakePid1 {
 void fake_pid1_init(FakePid1 *f, int fd);
 void fake_pid1_done(FakePid1 *f);
 
-/* The next call, which must be of this member. What every launcher asks (properties of the manager, Subscribe, UnrefUnit)
- * is answered on the way. Returned for the caller to answer and to unref. */
+/* The next call, which must be of this member. What every launcher asks (properties of the manager,
+ * Subscribe, UnrefUnit) is answered on the way. Returned for the caller to answer and to unref. */
 sd_bus_message* fake_pid1_call(FakePid1 *f, const char *member);
 
 /* As fake_pid1_call(), or NULL when no call comes within msec. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The real launcher in a process of its own, between a service manager and a daemon that are both the test. */
+/* The real launcher in a process of its own, between a service manager and a daemon that are both the
+ * test. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +25,12 @@
 #define PATIENCE_MSEC 5000
 #define SILENCE_MSEC 200
 
-#define REQUIRE(expression)                                                                                     \
-        do {                                                                                                    \
-                if (!(expression)) {                                                                            \
-                        printf("Bail out! %s:%d: %s\n", __FILE__, __LINE__, #expression);                       \
-                        exit(1);                                                                                \
-                }                                                                                               \
+#define REQUIRE(expression)                                                                                 \
+        do {                                                                                                \
+                if (!(expression)) {                                                                        \
+                        printf("Bail out! %s:%d: %s\n", __FILE__, __LINE__, #expression);                   \
+                        exit(1);                                                                            \
+                }                                                                                           \
         } while (0)
 
 /* The launcher as main() would set it up, on a connection instead of a bus. */
@@ -44,7 +45,8 @@ static int run_launcher(int manager_fd, int seam_fd) {
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
         log_open("launcher", LOG_CRIT);
         REQUIRE(sd_event_new(&event) >= 0);
-        REQUIRE(sd_bus_new(&bus) >= 0 && sd_bus_set_fd(bus, manager_fd, manager_fd) >= 0 && sd_bus_start(bus) >= 0);
+        REQUIRE(sd_bus_new(&bus) >= 0 && sd_bus_set_fd(bus, manager_fd, manager_fd) >= 0 &&
+                sd_bus_start(bus) >= 0);
 
         s->is_user = true;
         REQUIRE(settings_new_default(&s->settings) >= 0);
@@ -163,7 +165,8 @@ int launcher_rig_wait(LauncherRig *rig) {
 }
 
 int launcher_rig_teardown(LauncherRig *rig) {
-        static const char *const names[] = { "cgroup/memory.max", "cgroup/pids.max", "cgroup/cpu.max", "mcp-exec/verdict" };
+        static const char *const names[] = { "cgroup/memory.max", "cgroup/pids.max", "cgroup/cpu.max",
+                                             "mcp-exec/verdict" };
         int status = 0;
 
         rig->seam = safe_close(rig->seam);
@@ -232,8 +235,8 @@ WireMessage rig_expect(LauncherRig *rig, WireType type, uint64_t job) {
         REQUIRE(is_readable(rig, PATIENCE_MSEC));
         r = wire_receive(rig->seam, WIRE_ROLE_DAEMON, &m, fds);
         if (r <= 0 || m.header.type != type || m.header.job_id != job) {
-                printf("Bail out! expected message %d of job %d, got %d: type %d job %d\n", (int) type, (int) job, r,
-                       (int) m.header.type, (int) m.header.job_id);
+                printf("Bail out! expected message %d of job %d, got %d: type %d job %d\n", (int) type,
+                       (int) job, r, (int) m.header.type, (int) m.header.job_id);
                 exit(1);
         }
         return m;

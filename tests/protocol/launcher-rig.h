@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The real launcher in a process of its own, between a service manager and a daemon that are both the test. */
+/* The real launcher in a process of its own, between a service manager and a daemon that are both the
+ * test. */
 
 #include <sys/types.h>
 

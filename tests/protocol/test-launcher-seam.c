@@ -179,7 +179,8 @@ TEST(managers_that_cannot_do_it_are_refused_by_name) {
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
                 WireHello h;
 
-                rig = (LauncherRig) { .pid1 = { .version = table[i].version, .features = table[i].features } };
+                rig = (LauncherRig){ .pid1 = { .version = table[i].version,
+                                               .features = table[i].features } };
                 launcher_rig_setup(&rig);
                 h = hello();
                 ASSERT_EQ_INT(h.verdict, WIRE_VERDICT_REFUSED);

@@ -38,12 +38,14 @@ TEST(a_limit_counts_only_when_the_kernel_has_it_as_tight) {
                 const char *memory, *pids, *cpu;
                 unsigned expected;
         } table[] = {
-                { "67108864\n", "32\n", "50000 100000\n", CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU },
+                { "67108864\n", "32\n", "50000 100000\n",
+                  CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU },
                 { "67108864\n", "32\n", NULL, CONTROLLER_MEMORY | CONTROLLER_PIDS },
                 { NULL, NULL, NULL, 0 },
                 { "max\n", "max\n", "max 100000\n", 0 },
                 { "67108865\n", "33\n", "51000 100000\n", 0 },
-                { "67104768\n", "8\n", "50400 100000\n", CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU },
+                { "67104768\n", "8\n", "50400 100000\n",
+                  CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU },
                 { "", "32 32\n", "50000\n", 0 },
                 { "-1\n", "x\n", "50000 0\n", 0 },
                 { "67108864", "32", "18446744073709551615 100000\n", CONTROLLER_MEMORY | CONTROLLER_PIDS },
@@ -56,7 +58,8 @@ TEST(a_limit_counts_only_when_the_kernel_has_it_as_tight) {
                 write_file(directory, "pids.max", table[i].pids);
                 write_file(directory, "cpu.max", table[i].cpu);
                 if (controllers_enforced(directory, &limits) != table[i].expected)
-                        FAIL("row %zu: %u, expected %u", i, controllers_enforced(directory, &limits), table[i].expected);
+                        FAIL("row %zu: %u, expected %u", i, controllers_enforced(directory, &limits),
+                             table[i].expected);
         }
         write_file(directory, "memory.max", NULL);
         write_file(directory, "pids.max", NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The properties of a unit, from settings and a request. Exhaustive on purpose: what is not listed here word for
- * word is not in the sandbox. */
+/* The properties of a unit, from settings and a request. Exhaustive on purpose: what is not listed here
+ * word for word is not in the sandbox. */
 
 #include "base/strv.h"
 #include "config.h"
@@ -245,15 +245,18 @@ TEST(settings_reach_their_properties) {
         ASSERT_EQ_INT(settings_set(s, "Sandbox", "MemoryMax", "1G", &(char*) { NULL }), 0);
         ASSERT_EQ_INT(settings_set(s, "Sandbox", "TasksMax", "77", &(char*) { NULL }), 0);
         ASSERT_EQ_INT(settings_set(s, "Sandbox", "CPUQuota", "250%", &(char*) { NULL }), 0);
-        ASSERT_EQ_INT(settings_set(s, "Sandbox", "BindReadOnlyPaths", "/opt/models /srv/data", &(char*) { NULL }), 0);
+        ASSERT_EQ_INT(
+                settings_set(s, "Sandbox", "BindReadOnlyPaths", "/opt/models /srv/data", &(char *){ NULL }),
+                0);
         in = input(s);
         text = print(&in);
         has_line(text, "MemoryMax=1073741824");
         has_line(text, "TasksMax=77");
         has_line(text, "CPUQuotaPerSecUSec=2500000");
         has_line(text, "LimitFSIZE=6442450944");
-        ASSERT_CONTAINS(text, "TemporaryFileSystem=/zz/tmp:size=3221225472,nr_inodes=999,mode=1777,nodev,nosuid "
-                              "/dev/shm:size=3221225472,nr_inodes=999,");
+        ASSERT_CONTAINS(text,
+                        "TemporaryFileSystem=/zz/tmp:size=3221225472,nr_inodes=999,mode=1777,nodev,nosuid "
+                        "/dev/shm:size=3221225472,nr_inodes=999,");
         ASSERT_CONTAINS(text, " -/var/cache/mcp-exec/matplotlib /opt/models:rbind /srv/data:rbind\n");
 }
 
