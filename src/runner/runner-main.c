@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,6 +44,9 @@ int runner_main(int argc, char *const argv[], char *const inherited[], const Run
         RunnerEnvironment environment;
         RunnerFacts facts;
         int control_fd, failed;
+
+        /* Ignored, it would let the kernel reap: the program's end, or the self-test's, would be lost. */
+        (void) signal(SIGCHLD, SIG_DFL);
 
         /* Descriptors that a manager left open by mistake would be the program's. */
         (void) close_range(STDERR_FILENO + 1, ~0U, 0);

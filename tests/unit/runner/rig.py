@@ -47,7 +47,7 @@ class Run:
     """One run: a directory that is its /tmp, a control socket, pipes. Use as a context manager."""
 
     def __init__(self, verb="run", mode="system", check=0, python=PYTHON, prepare=None, arguments=None, pass_fds=(),
-                 user=None):
+                 user=None, before=None):
         self.tmp = tempfile.mkdtemp(prefix="mcp-exec-runner-")
         hook = self.tmp + "/hook"
         os.mkdir(hook)
@@ -64,7 +64,7 @@ class Run:
         self.process = subprocess.Popen([INIT_AT, self.tmp, hook, str(check), *arguments], stdin=far,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
                                         env={"OMP_NUM_THREADS": "2", "API_TOKEN": "secret"}, pass_fds=pass_fds,
-                                        user=user, group=user)
+                                        user=user, group=user, preexec_fn=before)
         far.close()
         self.directory = None
 

@@ -96,6 +96,13 @@ def test_user_mode_reports_the_end():
             equal(r.finish(), (status, "", ""))
 
 
+def test_user_mode_sees_the_end_although_children_are_ignored():
+    with rig.Run(mode="user", before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)) as r:
+        r.send("raise SystemExit(3)", keep=True)
+        equal(r.control.recv(64), b"MXSTAT\0\0\x03\0")
+        equal(r.finish()[0], 3)
+
+
 def test_user_mode_program_has_its_streams_only():
     with rig.Run(mode="user") as r:
         r.send("import os\nprint(sorted(os.listdir('/proc/self/fd')), open('/dev/stdin').read())\n", "in", keep=True)
