@@ -119,6 +119,20 @@ class Container:
         return subprocess.run(["nsenter", "-t", self.leader, *NAMESPACES, *inside], check=check, env=env,
                               **kwargs)
 
+    def run_detached(self, *argv, output, seconds):
+        """Runs a command inside to its end without a connection to the machine's manager, which the command may
+        restart. output: a path inside. False when it was not over in time."""
+        unit = "machine-command.service"
+        self.run("systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=Type=exec",
+                 f"--property=StandardOutput=append:{output}", f"--property=StandardError=append:{output}",
+                 "--setenv=HOME=/root", "--working-directory=/root", *argv, stdin=subprocess.DEVNULL)
+
+        def is_over():
+            done = subprocess.run(["nsenter", "-t", self.leader, *NAMESPACES, "systemctl", "is-active", unit],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            return done.stdout.strip() in ("inactive", "failed", "unknown")
+        return host.wait_for(is_over, seconds)
+
     def install(self, deb, **kwargs):
         """Installs a package from a directory shared with the machine; no network is needed."""
         return self.run("apt-get", "install", "-y", "--no-install-recommends", deb,
