@@ -18,6 +18,7 @@ CACHE = pathlib.Path(os.environ.get("MCP_EXEC_TEST_CACHE", "/var/cache/mcp-exec-
 CERTIFICATES = pathlib.Path("/usr/local/share/ca-certificates")
 SUITES = {"trixie": 257, "bookworm": 252, "sid": 262}
 CONTROLLERS = ("memory", "pids", "cpu")
+LONGEST_LINE = 300              # of a log, in a message
 
 # Settings of the host's apt that decide whether a package can be fetched at all.
 APT_SETTINGS = re.compile(
@@ -46,8 +47,9 @@ def run(*argv, log=None, check=True, **kwargs):
     if check and done.returncode != 0:
         tail = ""
         if log is not None:
-            tail = "\n" + "\n".join(pathlib.Path(log).read_text(errors="replace").splitlines()[-40:])
-        raise Failed(f"{' '.join(argv)[:300]}: exit status {done.returncode}"
+            lines = pathlib.Path(log).read_text(errors="replace").splitlines()[-40:]
+            tail = "\n" + "\n".join(line[:LONGEST_LINE] for line in lines)
+        raise Failed(f"{' '.join(argv)[:LONGEST_LINE]}: exit status {done.returncode}"
                      + (f" (log: {log}){tail}" if log else ""))
     return done
 
