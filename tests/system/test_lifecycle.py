@@ -52,7 +52,8 @@ def test_nothing_is_executed_twice():
         for victim in ("mcp-exec-launcher.service", "mcp-exec.service"):
             cursor = journal_cursor()
             client = Client()
-            _started_run(client)
+            # A restart lets it end, for a graceful stop answers what is running.
+            _started_run(client, "import time; print('begun'); time.sleep(5)")
             units = set(run_units())
             sh(["systemctl", "restart", victim])
             wait_until(lambda: not set(run_units()) & units, 20, "the units of before are gone")
