@@ -13,12 +13,14 @@ void* __real_malloc(size_t n);
 void* __real_calloc(size_t n, size_t size);
 void* __real_realloc(void *p, size_t n);
 char* __real_strdup(const char *s);
-int __real_vasprintf(char **ret, const char *format, va_list ap) __attribute__((__format__(__printf__, 2, 0)));
+int __real_vasprintf(char **ret, const char *format, va_list ap)
+        __attribute__((__format__(__printf__, 2, 0)));
 void* __wrap_malloc(size_t n);
 void* __wrap_calloc(size_t n, size_t size);
 void* __wrap_realloc(void *p, size_t n);
 char* __wrap_strdup(const char *s);
-int __wrap_vasprintf(char **ret, const char *format, va_list ap) __attribute__((__format__(__printf__, 2, 0)));
+int __wrap_vasprintf(char **ret, const char *format, va_list ap)
+        __attribute__((__format__(__printf__, 2, 0)));
 
 static unsigned n_until_failure; /* 0: never */
 static bool has_failed;
