@@ -3,6 +3,7 @@
 #include "exec/engine.h"
 
 #include "base/strv.h"
+#include "exec/sentence.h"
 #include "exec/timer.h"
 
 /* Beyond a program's time limit, before systemd's own limit ends the unit: start, transfer of the code, and
@@ -105,7 +106,7 @@ static void engine_on_lost(bool was_ready, const char *why, void *userdata) {
 
 /* True when START may be sent now. Otherwise whoever waits is failed, or an update follows. */
 static bool engine_is_connected(ExecEngine *e) {
-        _cleanup_free_ char *message = NULL, *explanation = NULL;
+        _cleanup_free_ char *message = NULL, *why = NULL, *explanation = NULL;
         const WireHello *hello = &e->sandbox.hello;
         int r;
 
@@ -125,8 +126,9 @@ static bool engine_is_connected(ExecEngine *e) {
         if (hello->verdict == WIRE_VERDICT_OK)
                 return true;
 
-        (void) str_printf(&explanation, "The sandbox is refused, because a protection is missing. %s%s%s",
-                          hello->reason, hello->remedy[0] ? " " : "", hello->remedy);
+        (void) sentence_join(hello->reason, hello->remedy, &why);
+        (void) str_printf(&explanation, "The sandbox is refused, because a protection is missing. %s",
+                          why ?: "");
         engine_fail_queued(e, explanation ?: "The sandbox is refused, because a protection is missing.");
         return false;
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/strv.h"
 #include "base/timeutil.h"
+#include "exec/sentence.h"
 #include "exec/timer.h"
 
 /* A larger pipe makes a talkative program wait less often for us. Best effort: a user's pipes are limited in
@@ -183,8 +184,7 @@ static void unit_on_message(LauncherJob *j, const WireMessage *m) {
                         (void) unit_arm_ready(u);
         } else if (m->header.type == WIRE_REFUSED) {
                 u->fate = UNIT_FATE_REFUSED;
-                (void) str_printf(&u->refusal, "%s%s%s", m->refused.reason, m->refused.remedy[0] ? " " : "",
-                                  m->refused.remedy);
+                (void) sentence_join(m->refused.reason, m->refused.remedy, &u->refusal);
                 unit_set_dead(u);
         } else if (m->header.type == WIRE_FINISHED)
                 unit_on_finished(u, &m->finished);

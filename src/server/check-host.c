@@ -193,41 +193,50 @@ static unsigned read_controllers(const char *path) {
         return mask;
 }
 
+/* Why the controllers are missing where this user's runs would be. */
+static const char* controllers_remedy(const CheckContext *c, unsigned missing, bool is_user) {
+        bool is_missing_everywhere = missing & ~read_controllers("/sys/fs/cgroup/cgroup.controllers");
+
+        if (is_user && !is_missing_everywhere)
+                return "Give user managers the controllers: a drop-in for user@.service with \"[Service]\" "
+                       "and "
+                       "\"Delegate=cpu memory pids\", then log in again.";
+        if (c->is_in_container)
+                return "The container's host keeps the controllers for itself (cgroup v1, or no "
+                       "delegation): run "
+                       "mcp-exec on a host or in a virtual machine.";
+        return "Boot with cgroup v2 only (kernel options systemd.unified_cgroup_hierarchy=1 and, on some "
+               "boards, "
+               "cgroup_enable=memory).";
+}
+
 static void check_controllers(CheckContext *c) {
         static const unsigned all = CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU;
-        unsigned found, missing, required = c->settings->require_controllers;
+        unsigned found = 0, missing, required = c->settings->require_controllers;
+        bool is_user = !c->uses_system_service && c->uid != 0;
         _cleanup_free_ char *path = NULL;
-        const char *remedy;
 
-        if (c->knows_launcher)
+        if (c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK)
                 found = c->hello.controllers;
-        else if (c->uses_system_service || c->uid == 0)
+        else if (!is_user)
                 found = read_controllers("/sys/fs/cgroup/cgroup.controllers");
         else if (str_printf(&path,
                             "/sys/fs/cgroup/user.slice/user-%u.slice/user@%u.service/cgroup.controllers",
                             (unsigned) c->uid, (unsigned) c->uid) >= 0)
                 found = read_controllers(path);
-        else
-                found = 0;
 
         missing = all & ~found;
         if (missing == 0) {
                 check_add(&c->report, CHECK_OK, "controllers", NULL, "memory, pids and cpu can be limited");
                 return;
         }
-        if (path)
-                remedy = "Give user managers the controllers: a drop-in for user@.service with "
-                         "\"[Service]\" and \"Delegate=cpu memory pids\", then log in again.";
-        else if (c->is_in_container)
-                remedy = "The container's host keeps the controllers for itself (cgroup v1, or no "
-                         "delegation): run mcp-exec on a host or in a virtual machine.";
-        else
-                remedy = "Boot with cgroup v2 only (kernel options systemd.unified_cgroup_hierarchy=1 and, "
-                         "on some boards, cgroup_enable=memory).";
-        check_add(&c->report, missing & required ? CHECK_FAIL : CHECK_WARN, "controllers", remedy,
-                  "nothing limits%s%s%s of a program%s", missing & CONTROLLER_MEMORY ? " memory" : "",
-                  missing & CONTROLLER_PIDS ? " processes" : "", missing & CONTROLLER_CPU ? " CPU time" : "",
-                  missing & required ? "" : ", which RequireControllers= allows");
+        check_add(&c->report, missing & required ? CHECK_FAIL : CHECK_WARN, "controllers",
+                  controllers_remedy(c, missing, is_user), "a run has no limit of%s%s%s%s",
+                  missing & CONTROLLER_MEMORY ? " memory," : "",
+                  missing & CONTROLLER_PIDS ? " processes," : "",
+                  missing & CONTROLLER_CPU ? " CPU time," : "",
+                  missing & required ? " which RequireControllers= demands" :
+                                       " which RequireControllers= allows");
 }
 
 void check_cgroups(CheckContext *c) {

@@ -85,8 +85,12 @@ static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
         const WireHello *h = &info->hello;
 
         if (!info->is_known) {
-                check_add(&c->report, CHECK_FAIL, "launcher", "journalctl -u mcp-exec-launcher", "%s",
-                          info->error ?: "it does not answer");
+                check_add(
+                        &c->report, CHECK_FAIL, "launcher",
+                        c->uid == 0 ?
+                                "systemctl start mcp-exec-launcher.socket; journalctl -u mcp-exec-launcher" :
+                                "Install the package mcp-exec again.",
+                        "%s", info->error ?: "it does not answer");
                 return;
         }
         c->knows_launcher = true;
@@ -125,7 +129,10 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata) {
 static int query_launcher(CheckContext *c) {
         _cleanup_(sd_event_unrefp) sd_event *event = NULL;
         _cleanup_(exec_engine_freep) ExecEngine *engine = NULL;
-        LauncherConnect connect = { .socket_path = c->uid == 0 ? c->launcher_socket_path : NULL };
+        LauncherConnect connect = {
+                .socket_path = c->uid == 0 ? c->launcher_socket_path : NULL,
+                .is_quiet = true, /* its verdict says all of it */
+        };
         Query query = { .context = c };
         ExecEngineParameters parameters = {
                 .settings = c->settings,

@@ -116,6 +116,7 @@ int command_check(int argc, char **argv) {
         r = settings_load(/* is_user= */ context.uid != 0, &settings, &message);
         if (r < 0)
                 return report_settings_error(r, message);
+        settings->pool_size = 0; /* the engine here only asks */
         context.settings = settings;
 
         r = check_all(&context);

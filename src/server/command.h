@@ -18,6 +18,7 @@ int command_print_unit(int argc, char **argv);
 typedef struct StdioOptions {
         bool no_bridge;
         bool is_verbose;
+        bool is_single;                   /* one call is to be expected: keep nothing ready, be silent */
         const char *socket_path;          /* of the system service */
         const char *launcher_socket_path; /* NULL: start the user's own launcher */
 } StdioOptions;

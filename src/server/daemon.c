@@ -220,7 +220,7 @@ int daemon_new(const DaemonParameters *p, Daemon **ret) {
                 return -ENOMEM;
         *d = (Daemon) {
                 .parameters = *p,
-                .connect = { .socket_path = p->launcher_socket_path },
+                .connect = { .socket_path = p->launcher_socket_path, .is_quiet = p->is_quiet },
         };
         /* The user's launcher is given the variable and obeys it. */
         if (p->launcher_socket_path)

@@ -18,6 +18,7 @@ typedef struct DaemonParameters {
         sd_event *event;
         const Settings *settings;
         const char *launcher_socket_path; /* NULL: the user's own launcher, our child */
+        bool is_quiet;                    /* our child's log lines are not shown */
         bool has_audit;                   /* write a journal record for each finished run */
         /* Runs and waiting requests became none or stopped being none. May be NULL. */
         void (*on_idle_changed)(bool is_idle, void *userdata);

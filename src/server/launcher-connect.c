@@ -50,8 +50,8 @@ static int connect_system(const char *path, char **reterr_message) {
                 r = -errno;
                 if (r == -EMFILE || r == -ENFILE)
                         (void) str_printf(reterr_message,
-                                          "no file descriptor is left for a connection to the "
-                                          "launcher: raise LimitNOFILE= of mcp-exec.service");
+                                          "No file descriptor is left for a connection to the "
+                                          "launcher. Raise LimitNOFILE= of mcp-exec.service.");
                 return r;
         }
         if (connect(fd, (const struct sockaddr*) &address, sizeof(address)) >= 0)
@@ -59,16 +59,16 @@ static int connect_system(const char *path, char **reterr_message) {
 
         r = -errno;
         if (r == -ENOENT || r == -ECONNREFUSED)
-                (void) str_printf(reterr_message, "the launcher's socket %s is not there: start it with "
-                                  "\"systemctl start mcp-exec-launcher.socket\"", path);
+                (void) str_printf(reterr_message, "The launcher's socket %s is not there. Start it with "
+                                  "\"systemctl start mcp-exec-launcher.socket\".", path);
         else if (r == -EACCES || r == -EPERM)
                 (void) str_printf(reterr_message,
-                                  "the launcher's socket %s does not admit uid %u: run the server as "
-                                  "mcp-exec.service does, as the user mcp-exec",
+                                  "The launcher's socket %s does not admit uid %u. Run the server as "
+                                  "mcp-exec.service does, as the user mcp-exec.",
                                   path, (unsigned) geteuid());
         else if (r == -EAGAIN)
-                (void) str_printf(reterr_message, "the launcher does not accept connections: see "
-                                  "\"journalctl -u mcp-exec-launcher\"");
+                (void) str_printf(reterr_message, "The launcher does not accept connections. See "
+                                  "\"journalctl -u mcp-exec-launcher\".");
         return r;
 }
 
@@ -92,7 +92,7 @@ static int build_environment(char ***ret) {
         return 0;
 }
 
-static int fill_file_actions(posix_spawn_file_actions_t *actions, int connection_fd) {
+static int fill_file_actions(posix_spawn_file_actions_t *actions, int connection_fd, bool is_quiet) {
         int r;
 
         /* dup2() of a number to itself clears close-on-exec here: posix_spawn() promises it. */
@@ -101,6 +101,8 @@ static int fill_file_actions(posix_spawn_file_actions_t *actions, int connection
                 r = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         if (r == 0) /* standard output belongs to the protocol */
                 r = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        if (r == 0 && is_quiet)
+                r = posix_spawn_file_actions_addopen(actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
         if (r == 0)
                 r = posix_spawn_file_actions_addclosefrom_np(actions, LAUNCHER_FD + 1);
         return -r;
@@ -125,7 +127,7 @@ static int fill_attributes(posix_spawnattr_t *attributes) {
         return -r;
 }
 
-static int spawn_launcher(int connection_fd, char *const *environment) {
+static int spawn_launcher(int connection_fd, char *const *environment, bool is_quiet) {
         static const char name[] = "mcp-exec-launcher", user[] = "--user", connection[] = "--connection=3";
         char *const argv[] = { (char*) name, (char*) user, (char*) connection, NULL };
         posix_spawn_file_actions_t actions;
@@ -142,7 +144,7 @@ static int spawn_launcher(int connection_fd, char *const *environment) {
                 return r;
         }
 
-        r = fill_file_actions(&actions, connection_fd);
+        r = fill_file_actions(&actions, connection_fd, is_quiet);
         if (r == 0)
                 r = fill_attributes(&attributes);
         if (r == 0)
@@ -153,7 +155,7 @@ static int spawn_launcher(int connection_fd, char *const *environment) {
         return r;
 }
 
-static int connect_user(char **reterr_message) {
+static int connect_user(bool is_quiet, char **reterr_message) {
         _cleanup_strv_ char **environment = NULL;
         _cleanup_close_ int ours = -EBADF, theirs = -EBADF;
         int r, pair[2];
@@ -171,16 +173,16 @@ static int connect_user(char **reterr_message) {
         if (signal(SIGCHLD, SIG_IGN) == SIG_ERR)
                 return -errno;
 
-        r = spawn_launcher(theirs, environment);
+        r = spawn_launcher(theirs, environment, is_quiet);
         if (r == -ENOENT || r == -EACCES)
                 (void) str_printf(reterr_message,
-                                  "the launcher %s is not there or cannot be started: install the "
-                                  "package mcp-exec again",
+                                  "The launcher %s is not there or cannot be started. Install the "
+                                  "package mcp-exec again.",
                                   MCP_EXEC_LAUNCHER_PATH);
         else if (r == -EAGAIN || r == -ENOMEM)
                 (void) str_printf(reterr_message,
-                                  "the launcher could not be started, for this user has no more "
-                                  "processes or memory: end some programs");
+                                  "The launcher could not be started, for this user has no more "
+                                  "processes or memory. End some programs.");
         if (r < 0)
                 return r;
         return TAKE_FD(ours);
@@ -193,5 +195,5 @@ int launcher_connect(void *userdata, char **reterr_message) {
         assert(reterr_message);
 
         return c->socket_path ? connect_system(c->socket_path, reterr_message) :
-                                connect_user(reterr_message);
+                                connect_user(c->is_quiet, reterr_message);
 }

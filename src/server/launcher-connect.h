@@ -3,8 +3,11 @@
 
 /* Ways to a launcher: the system's, behind its socket, or the user's own, which is our child. */
 
+#include <stdbool.h>
+
 typedef struct LauncherConnect {
         const char *socket_path; /* NULL: start "mcp-exec-launcher --user" */
+        bool is_quiet;           /* what our child has to say reaches the caller by other ways */
 } LauncherConnect;
 
 /* An ExecEngineParameters.connect; userdata is a const LauncherConnect*. */

@@ -58,8 +58,7 @@ int own_server_start(const char *launcher_socket_path, bool is_verbose) {
         size_t n = 3;
         int r, pair[2];
 
-        if (is_verbose)
-                argv[n++] = "--verbose";
+        argv[n++] = is_verbose ? "--verbose" : "--single";
         if (launcher_socket_path) {
                 argv[n++] = "--launcher-socket";
                 argv[n++] = launcher_socket_path;

@@ -33,6 +33,7 @@ static const char help_text[] =
         "      --no-bridge             Do not use the system service\n"
         "      --socket PATH           The system service's socket (default: " MCP_EXEC_SOCKET_PATH ")\n"
         "      --launcher-socket PATH  Use the launcher that listens here instead of one of our own\n"
+        "      --single                Expect one call: keep no sandbox ready, say only what is wrong\n"
         "  -v, --verbose               Say more on standard error, also one line for each run\n"
         "  -h, --help                  Show this help\n";
 
@@ -80,6 +81,7 @@ static int serve_client(sd_event *event, const Settings *settings, const StdioOp
                 .event = event,
                 .settings = settings,
                 .launcher_socket_path = options->launcher_socket_path,
+                .is_quiet = options->is_single,
                 .has_audit = options->is_verbose || audit_has_journal(),
         };
         LineTransportParameters line = {
@@ -123,6 +125,8 @@ static int run_here(const StdioOptions *options) {
                         (void) log_error_errno(r, "Cannot read the configuration");
                 return COMMAND_FAILED;
         }
+        if (options->is_single)
+                settings->pool_size = 0;
         r = sd_event_new(&event);
         if (r < 0) {
                 (void) log_error_errno(r, "Cannot make an event loop");
@@ -174,11 +178,12 @@ int stdio_main(const StdioOptions *options) {
 }
 
 int command_stdio(int argc, char **argv) {
-        enum { OPTION_NO_BRIDGE = 0x100, OPTION_SOCKET, OPTION_LAUNCHER_SOCKET };
+        enum { OPTION_NO_BRIDGE = 0x100, OPTION_SOCKET, OPTION_LAUNCHER_SOCKET, OPTION_SINGLE };
         static const struct option table[] = {
                 { "no-bridge",       no_argument,       NULL, OPTION_NO_BRIDGE       },
                 { "socket",          required_argument, NULL, OPTION_SOCKET          },
                 { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
+                { "single",          no_argument,       NULL, OPTION_SINGLE          },
                 { "verbose",         no_argument,       NULL, 'v'                    },
                 { "help",            no_argument,       NULL, 'h'                    },
                 {},
@@ -197,6 +202,10 @@ int command_stdio(int argc, char **argv) {
                 case OPTION_LAUNCHER_SOCKET:
                         options.launcher_socket_path = optarg;
                         options.no_bridge = true;
+                        break;
+                case OPTION_SINGLE:
+                        options.is_single = true;
+                        log_open("mcp-exec", LOG_WARNING);
                         break;
                 case 'v':
                         options.is_verbose = true;
