@@ -168,6 +168,8 @@ static int load_variables(Settings *s, char **reterr_message) {
                 r = set_transport(s, value, reterr_message);
                 if (r < 0)
                         return r;
+                if (s->transport == TRANSPORT_SSE)
+                        s->endpoints |= ENDPOINT_SSE;
         }
         value = variable("MCP_EXEC_ADDR");
         if (value) {

@@ -36,6 +36,7 @@ typedef enum Kind {
         KIND_PATHS,
         KIND_PROGRAM,
         KIND_CONTROLLERS,
+        KIND_ENDPOINTS,
 } Kind;
 
 typedef struct Key {
@@ -57,6 +58,8 @@ static const Key keys[] = {
           "60s"),
         /* Each costs a descriptor and a buffer. */
         K("Server", "MaxConnections", KIND_COUNT, max_connections, 1, 4096, "256"),
+        K("Server", "MaxConnectionsPerAddress", KIND_COUNT, max_connections_per_address, 0, 4096, "64"),
+        K("Server", "Endpoints", KIND_ENDPOINTS, endpoints, 0, 0, "sse healthz readyz metrics"),
 
         /* Every run is a job on one connection to the launcher, beside the warm ones. */
         K("Exec", "MaxParallel", KIND_COUNT, max_parallel, 0, SEAM_JOBS_MAX - 16, "0"),
@@ -72,6 +75,11 @@ static const Key keys[] = {
          * seam's day. */
         K("Exec", "DefaultTimeoutSec", KIND_TIME, default_timeout_usec, SEC, 20 * 3600 * SEC, "30s"),
         K("Exec", "MaxTimeoutSec", KIND_TIME, max_timeout_usec, SEC, 20 * 3600 * SEC, "300s"),
+        /* Most clients give up after 60 s, and giving up ends the run. */
+        K("Exec", "SyncLimitSec", KIND_TIME_OR_ZERO, sync_limit_usec, SEC / 10, 20 * 3600 * SEC, "50s"),
+        K("Exec", "ResultKeepSec", KIND_TIME, result_keep_usec, SEC, 24 * 3600 * SEC, "10min"),
+        /* Results over a quarter of it lose their middle. */
+        K("Exec", "ResultMemoryMax", KIND_BYTES, result_memory_max_bytes, 64 * KIB, 16 * GIB, "64M"),
         /* A request is held in memory as a whole, several times while it is parsed. */
         K("Exec", "MaxCodeBytes", KIND_BYTES, max_code_bytes, KIB, 64 * MIB, "1M"),
         K("Exec", "MaxStdinBytes", KIND_BYTES, max_stdin_bytes, 0, 64 * MIB, "1M"),
@@ -98,12 +106,24 @@ static const Key keys[] = {
 
 static_assert(ELEMENTSOF(keys) <= 64, "Settings.assigned has 64 bits");
 
-static const struct {
+/* Lists whose words are known beforehand: kept as a mask. */
+typedef struct Word {
         const char *name;
-        Controller controller;
-} controllers[] = {
-        { "memory", CONTROLLER_MEMORY }, { "pids", CONTROLLER_PIDS }, { "cpu", CONTROLLER_CPU },
+        unsigned bit;
+} Word;
+
+static const Word controllers[] = {
+        { "memory", CONTROLLER_MEMORY }, { "pids", CONTROLLER_PIDS }, { "cpu", CONTROLLER_CPU }, {},
 };
+
+static const Word endpoints[] = {
+        { "sse", ENDPOINT_SSE }, { "healthz", ENDPOINT_HEALTHZ }, { "readyz", ENDPOINT_READYZ },
+        { "metrics", ENDPOINT_METRICS }, {},
+};
+
+static const Word* words_of(Kind kind) {
+        return kind == KIND_CONTROLLERS ? controllers : kind == KIND_ENDPOINTS ? endpoints : NULL;
+}
 
 _printf_(2, 3) static int refuse(char **reterr, const char *format, ...) {
         va_list ap;
@@ -250,7 +270,7 @@ static int set_list(const Key *k, Settings *s, const char *value, char **reterr_
         return 0;
 }
 
-static int set_controllers(unsigned *mask, const char *value, char **reterr_reason) {
+static int set_mask(const Word *known, unsigned *mask, const char *value, char **reterr_reason) {
         _cleanup_strv_ char **words = NULL;
         unsigned new = 0;
         int r;
@@ -259,13 +279,15 @@ static int set_controllers(unsigned *mask, const char *value, char **reterr_reas
         if (r < 0)
                 return r;
         STRV_FOREACH(word, words) {
-                size_t i = 0;
+                const Word *w = known;
 
-                while (i < ELEMENTSOF(controllers) && !streq(*word, controllers[i].name))
-                        i++;
-                if (i == ELEMENTSOF(controllers))
-                        return refuse(reterr_reason, "\"%s\" is none of memory, pids, cpu", *word);
-                new |= controllers[i].controller;
+                while (w->name && !streq(*word, w->name))
+                        w++;
+                if (!w->name)
+                        return refuse(reterr_reason, "\"%s\" is none of %s", *word,
+                                      known == controllers ? "memory, pids, cpu" :
+                                                             "sse, healthz, readyz, metrics");
+                new |= w->bit;
         }
         *mask = new;
         return 0;
@@ -315,8 +337,8 @@ static int set_key(const Key *k, Settings *s, const char *value, char **reterr_r
 
         if (is_strv(k->kind))
                 return set_list(k, s, value, reterr_reason);
-        if (k->kind == KIND_CONTROLLERS)
-                return set_controllers(member(k, s), value, reterr_reason);
+        if (words_of(k->kind))
+                return set_mask(words_of(k->kind), member(k, s), value, reterr_reason);
         if (k->kind == KIND_PROGRAM) {
                 r = check_word(k->kind, value, reterr_reason);
                 return r < 0 ? r : str_copy(member(k, s), value);
@@ -366,7 +388,7 @@ int settings_set(Settings *s, const char *section, const char *key, const char *
                 return refuse_unknown(section, key, reterr_reason);
         bit = UINT64_C(1) << (k - keys);
 
-        if (!*value && !is_strv(k->kind) && k->kind != KIND_CONTROLLERS) {
+        if (!*value && !is_strv(k->kind) && !words_of(k->kind)) {
                 r = set_key(k, s, k->default_value, &reason);
                 s->assigned &= ~bit;
         } else {
@@ -439,10 +461,10 @@ static int format_key(const Key *k, const Settings *s, Buffer *b) {
                 }
                 return buffer_append_str(b, "");
         }
-        if (k->kind == KIND_CONTROLLERS) {
-                for (size_t i = 0; i < ELEMENTSOF(controllers); i++)
-                        if (*(unsigned*) member(k, s) & controllers[i].controller) {
-                                r = buffer_printf(b, "%s%s", separator, controllers[i].name);
+        if (words_of(k->kind)) {
+                for (const Word *w = words_of(k->kind); w->name; w++)
+                        if (*(unsigned*) member(k, s) & w->bit) {
+                                r = buffer_printf(b, "%s%s", separator, w->name);
                                 if (r < 0)
                                         return r;
                                 separator = " ";

@@ -28,6 +28,14 @@ typedef enum Controller {
         CONTROLLER_CPU = 1 << 2,
 } Controller;
 
+/* What HTTP listeners offer beside /mcp. */
+typedef enum Endpoint {
+        ENDPOINT_SSE = 1 << 0, /* /sse and /messages, the transport of 2024-11-05 */
+        ENDPOINT_HEALTHZ = 1 << 1,
+        ENDPOINT_READYZ = 1 << 2,
+        ENDPOINT_METRICS = 1 << 3,
+} Endpoint;
+
 typedef struct Settings {
         /* [Server] */
         char **allow_groups;          /* AllowGroups=: who may use the Unix socket, beside root */
@@ -35,6 +43,8 @@ typedef struct Settings {
         char **allowed_hosts;         /* AllowedHosts=: Host and Origin names beyond loopback's */
         uint64_t exit_idle_usec;      /* ExitIdleSec=, 0 = never */
         unsigned max_connections;     /* MaxConnections= */
+        unsigned max_connections_per_address; /* MaxConnectionsPerAddress=, 0 = as many as MaxConnections= */
+        unsigned endpoints;           /* Endpoints=, mask of Endpoint */
 
         /* [Exec] */
         unsigned max_parallel;        /* MaxParallel=, 0 = number of CPUs */
@@ -43,6 +53,9 @@ typedef struct Settings {
         unsigned pool_size;           /* PoolSize=: warm units kept ready */
         uint64_t pool_idle_usec;      /* PoolIdleSec=: a warm unit's life while it waits */
         uint64_t default_timeout_usec, max_timeout_usec; /* DefaultTimeoutSec=, MaxTimeoutSec= */
+        uint64_t sync_limit_usec;     /* SyncLimitSec=: a call without progress is answered then; 0 = at its end */
+        uint64_t result_keep_usec;    /* ResultKeepSec=: for get_run, after the end */
+        uint64_t result_memory_max_bytes; /* ResultMemoryMax=: of all results that are kept */
         uint64_t max_code_bytes;      /* MaxCodeBytes= */
         uint64_t max_stdin_bytes;     /* MaxStdinBytes= */
         uint64_t max_output_bytes;    /* MaxOutputBytes=: captured, per stream */
@@ -79,8 +92,8 @@ int settings_load_from(const char *const dirs[], Settings **ret, char **reterr_m
 int settings_verify(const Settings *s, char **reterr_message);
 
 /* One assignment as a file would make it; for command line and tests. A list's first assignment replaces the
- * built-in default, further ones append, an empty one clears; RequireControllers= always replaces. Any other
- * key's empty assignment restores the default. -EINVAL with reason, or -ENOMEM. */
+ * built-in default, further ones append, an empty one clears; RequireControllers= and Endpoints= always
+ * replace. Any other key's empty assignment restores the default. -EINVAL with reason, or -ENOMEM. */
 int settings_set(Settings *s, const char *section, const char *key, const char *value, char **reterr_reason);
 
 int settings_new_default(Settings **ret);

@@ -43,8 +43,8 @@ static const char help_text[] =
         "  -h, --help     Show this help (\"mcp-exec COMMAND --help\" for one command)\n"
         "      --version  Show the version\n"
         "\n"
-        "Without a command, MCP_EXEC_TRANSPORT chooses: stdio (the default) or http, which listens on\n"
-        "MCP_EXEC_ADDR. See mcp-exec(1).\n";
+        "Without a command, MCP_EXEC_TRANSPORT chooses: stdio (the default), or http or sse, which both listen\n"
+        "on MCP_EXEC_ADDR with /mcp and /sse. See mcp-exec(1).\n";
 
 int command_usage_error(const char *command, const char *format, ...) {
         va_list ap;
@@ -104,12 +104,8 @@ static int run_default(void) {
         transport = settings->transport;
         if (transport == TRANSPORT_STDIO)
                 return stdio_main(&stdio_options);
-        if (transport == TRANSPORT_HTTP)
-                return serve_main(&serve_options);
-
-        log_error("The transport \"sse\" is not available: set MCP_EXEC_TRANSPORT=http, whose address "
-                  "http://HOST:PORT/mcp every current client understands");
-        return COMMAND_FAILED;
+        /* Both are served on one port: /mcp, and /sse of the older transport. */
+        return serve_main(&serve_options);
 }
 
 int main(int argc, char **argv) {

@@ -154,31 +154,72 @@ static int copy_for_later(HttpRequest *q, const HttpHeaders *h) {
         return r;
 }
 
-/* After it is known who asks. */
-static int check_method(HttpRequest *q, const HttpHeaders *h, const char *method) {
-        if (streq(method, "DELETE") && h->n_session_id == 1 && !http_request_is_modern(q)) {
-                q->is_delete = true;
-                return 0;
-        }
-        if (!streq(method, "POST")) {
-                refuse(q, MHD_HTTP_METHOD_NOT_ALLOWED, MCP_ERROR_REFUSED,
-                       "Send messages with POST; this server offers no stream to GET.");
-                q->refusal.allow = "POST";
-                return 0;
-        }
-        if (h->n_session_id > 1)
-                return refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED, "More than one Mcp-Session-Id.");
+static int refuse_method(HttpRequest *q, const char *allow, const char *message) {
+        (void) refuse(q, MHD_HTTP_METHOD_NOT_ALLOWED, MCP_ERROR_REFUSED, message);
+        q->refusal.allow = allow;
+        return 0;
+}
+
+static int check_content(HttpRequest *q, const HttpHeaders *h) {
         if (h->n_content_type != 1 || !http_is_json(h->content_type))
                 return refuse(q, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, MCP_ERROR_REFUSED,
                               "The Content-Type must be application/json.");
-        if (q->accepts == 0)
-                return refuse(q, MHD_HTTP_NOT_ACCEPTABLE, MCP_ERROR_REFUSED,
-                              "The Accept header must allow application/json or text/event-stream.");
         if (h->content_length > q->server->body_bytes_max)
                 return refuse(
                         q, MHD_HTTP_CONTENT_TOO_LARGE, MCP_ERROR_INVALID_REQUEST,
                         "This message is longer than the server takes (MaxCodeBytes=, MaxStdinBytes=).");
         return 0;
+}
+
+/* After it is known who asks. */
+static int check_method(HttpRequest *q, const HttpHeaders *h, const char *method) {
+        if (q->target == HTTP_TARGET_SSE) {
+                if (!streq(method, "GET"))
+                        return refuse_method(q, "GET", "Open the event stream with GET; messages go to the "
+                                                       "address that it tells, or to /mcp.");
+                if (!(q->accepts & HTTP_ACCEPT_SSE))
+                        return refuse(q, MHD_HTTP_NOT_ACCEPTABLE, MCP_ERROR_REFUSED,
+                                      "The Accept header must allow text/event-stream.");
+                return 0;
+        }
+        if (q->target == HTTP_TARGET_MESSAGES)
+                return streq(method, "POST") ? check_content(q, h) :
+                                               refuse_method(q, "POST", "Send messages with POST.");
+
+        if (streq(method, "DELETE") && h->n_session_id == 1 && !http_request_is_modern(q)) {
+                q->is_delete = true;
+                return 0;
+        }
+        if (!streq(method, "POST"))
+                return refuse_method(q, "POST",
+                                     "Send messages with POST; this server offers no stream to GET.");
+        if (h->n_session_id > 1)
+                return refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED, "More than one Mcp-Session-Id.");
+        if (q->accepts == 0)
+                return refuse(q, MHD_HTTP_NOT_ACCEPTABLE, MCP_ERROR_REFUSED,
+                              "The Accept header must allow application/json or text/event-stream.");
+        return check_content(q, h);
+}
+
+/* False: nothing is there, or the administrator switched it off. */
+static bool find_target(HttpRequest *q, const char *path) {
+        static const struct {
+                const char *path;
+                HttpTarget target;
+                unsigned endpoint; /* 0: always */
+        } table[] = {
+                { "/mcp", HTTP_TARGET_MCP, 0 },
+                { "/sse", HTTP_TARGET_SSE, ENDPOINT_SSE },
+                { "/messages", HTTP_TARGET_MESSAGES, ENDPOINT_SSE },
+        };
+        unsigned enabled = q->server->listener.p.settings->endpoints;
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++)
+                if (streq(path, table[i].path) && (table[i].endpoint == 0 || (table[i].endpoint & enabled))) {
+                        q->target = table[i].target;
+                        return true;
+                }
+        return false;
 }
 
 int http_headers_check(HttpRequest *q, const HttpHeaders *h, const char *path, const char *method) {
@@ -198,7 +239,7 @@ int http_headers_check(HttpRequest *q, const HttpHeaders *h, const char *path, c
                               "The Host or Origin header names a site this server does not know. The "
                               "administrator "
                               "can add it to AllowedHosts= in mcp-exec.conf.");
-        if (!streq(path, "/mcp"))
+        if (!find_target(q, path))
                 return refuse(q, MHD_HTTP_NOT_FOUND, 0,
                               "Nothing here. The MCP endpoint is /mcp; it takes a static token and offers "
                               "no OAuth.");

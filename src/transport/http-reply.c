@@ -36,7 +36,7 @@ static enum MHD_Result queue(HttpRequest *q, unsigned status, struct MHD_Respons
 }
 
 /* Takes the content of b. */
-static struct MHD_Response* json_response(Buffer *b) {
+static struct MHD_Response* text_response(Buffer *b, const char *type) {
         struct MHD_Response *response;
         char *text = NULL;
         size_t n_bytes;
@@ -48,11 +48,26 @@ static struct MHD_Response* json_response(Buffer *b) {
                 free(text);
                 return NULL;
         }
-        if (MHD_add_response_header(response, "Content-Type", "application/json") != MHD_YES) {
+        if (MHD_add_response_header(response, "Content-Type", type) != MHD_YES) {
                 MHD_destroy_response(response);
                 return NULL;
         }
         return response;
+}
+
+static struct MHD_Response* json_response(Buffer *b) {
+        return text_response(b, "application/json");
+}
+
+enum MHD_Result http_reply_text(HttpRequest *q, unsigned status, const char *type, Buffer *take_text) {
+        struct MHD_Response *response;
+
+        assert(q);
+        assert(type);
+        assert(take_text);
+
+        response = text_response(take_text, type);
+        return response ? queue(q, status, response) : MHD_NO;
 }
 
 /* An error under the id of the body, as far as it was kept. */
@@ -238,22 +253,31 @@ enum MHD_Result http_reply_stream(HttpRequest *q) {
         return queue(q, MHD_HTTP_OK, response);
 }
 
+int http_stream_send(HttpRequest *q, const char *json, size_t n_bytes) {
+        int r;
+
+        assert(q);
+        assert(q->state == HTTP_STREAMING);
+
+        if (q->is_gone)
+                return -EPIPE;
+        r = stream_append(q, json, n_bytes);
+        if (r < 0) {
+                (void) log_info_errno(r, "Disconnecting a client that does not read its event stream");
+                q->is_gone = true;
+        }
+        http_request_resume(q);
+        return r;
+}
+
 static int http_send(McpSink *sink, const char *json, size_t n_bytes, bool is_notification) {
         HttpRequest *q = request_from_sink(sink);
         int r;
 
         if (q->is_gone)
                 return -EPIPE;
-        if (q->state == HTTP_STREAMING) {
-                r = stream_append(q, json, n_bytes);
-                if (r < 0) {
-                        (void) log_info_errno(r,
-                                              "Disconnecting a client that does not read its event stream");
-                        q->is_gone = true;
-                }
-                http_request_resume(q);
-                return r;
-        }
+        if (q->state == HTTP_STREAMING)
+                return http_stream_send(q, json, n_bytes);
 
         if (is_notification) {
                 /* There is no place for it in a JSON body. */

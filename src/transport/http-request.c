@@ -62,6 +62,7 @@ HttpRequest* http_request_free(HttpRequest *q) {
                 return NULL;
 
         request_disconnect(q);
+        q->events = http_events_free(q->events);
         http_session_release(q->session);
         *q->to_this = q->next;
         if (q->next)
@@ -147,7 +148,7 @@ enum MHD_Result http_request_begin(HttpRequest *q, const char *path, const char 
         return MHD_YES;
 }
 
-static void refuse(HttpRequest *q, unsigned status, int code, const char *message) {
+void http_request_refuse(HttpRequest *q, unsigned status, int code, const char *message) {
         if (q->refusal.status == 0)
                 q->refusal = (HttpRefusal) { .status = status, .code = code, .message = message };
 }
@@ -185,10 +186,10 @@ enum MHD_Result http_request_body(HttpRequest *q, const char *data, size_t n_byt
                 return MHD_NO;
 
         if (q->n_body_bytes > q->server->body_bytes_max)
-                refuse(q, MHD_HTTP_CONTENT_TOO_LARGE, MCP_ERROR_INVALID_REQUEST,
+                http_request_refuse(q, MHD_HTTP_CONTENT_TOO_LARGE, MCP_ERROR_INVALID_REQUEST,
                        "This message is longer than the server takes (MaxCodeBytes=, MaxStdinBytes=).");
         else if (budget->used_bytes > budget->max_bytes && q->n_body_bytes > HTTP_HEAD_BYTES)
-                refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
+                http_request_refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
                        "The server is busy with other large messages; try again in a moment.");
         if (q->refusal.status != 0)
                 r = body_skip(q, data, n_bytes);
@@ -235,12 +236,12 @@ static int request_find_session(HttpRequest *q) {
                 r = http_sessions_acquire(s, q->principal, q->session_id, &q->session);
 
         if (r == HTTP_SESSION_E_UNKNOWN) {
-                refuse(q, MHD_HTTP_NOT_FOUND, MCP_ERROR_REFUSED,
+                http_request_refuse(q, MHD_HTTP_NOT_FOUND, MCP_ERROR_REFUSED,
                        "This session has ended or never existed; start a new one with initialize.");
                 return 0;
         }
         if (r == HTTP_SESSION_E_FULL) {
-                refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
+                http_request_refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
                        "Too many sessions have requests in flight; try again later.");
                 return 0;
         }
@@ -254,7 +255,7 @@ static enum MHD_Result request_delete_session(HttpRequest *q) {
                         continue;
                 other->exchange = NULL;
                 other->is_finished = true;
-                refuse(other, MHD_HTTP_NOT_FOUND, MCP_ERROR_REFUSED,
+                http_request_refuse(other, MHD_HTTP_NOT_FOUND, MCP_ERROR_REFUSED,
                        "The session was ended while this request ran.");
                 http_request_resume(other);
         }
@@ -340,6 +341,10 @@ enum MHD_Result http_request_continue(HttpRequest *q) {
                 return request_reply(q);
         if (q->state != HTTP_READING)
                 return MHD_YES;
+        if (q->refusal.status == 0 && q->target == HTTP_TARGET_SSE)
+                return http_events_open(q);
+        if (q->refusal.status == 0 && q->target == HTTP_TARGET_MESSAGES)
+                return http_events_post(q);
         if (q->refusal.status == 0)
                 r = request_find_session(q);
         if (r >= 0 && q->refusal.status == 0) {
@@ -348,7 +353,7 @@ enum MHD_Result http_request_continue(HttpRequest *q) {
                 r = request_dispatch(q);
         }
         if (r < 0)
-                refuse(q, MHD_HTTP_INTERNAL_SERVER_ERROR, MCP_ERROR_INTERNAL,
+                http_request_refuse(q, MHD_HTTP_INTERNAL_SERVER_ERROR, MCP_ERROR_INTERNAL,
                        "The server is out of memory; try again later.");
         if (q->refusal.status != 0)
                 return http_reply_refusal(q, /* is_early= */ false);

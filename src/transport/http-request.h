@@ -30,6 +30,13 @@ typedef enum HttpState {
         HTTP_REPLIED,
 } HttpState;
 
+/* What it asks for, by its path. */
+typedef enum HttpTarget {
+        HTTP_TARGET_MCP,
+        HTTP_TARGET_SSE,      /* GET: the stream */
+        HTTP_TARGET_MESSAGES, /* POST: a message of a client that reads such a stream */
+} HttpTarget;
+
 /* Why a request is refused before the engine sees it. */
 typedef struct HttpRefusal {
         unsigned status;      /* 0: it is not */
@@ -44,6 +51,7 @@ struct HttpRequest {
         HttpConnection *connection;
         struct MHD_Connection *mhd;
         HttpState state;
+        HttpTarget target;
         HttpRefusal refusal;
         bool is_delete;
 
@@ -58,6 +66,7 @@ struct HttpRequest {
         uint64_t started_usec;
         size_t charged_bytes;
 
+        HttpEvents *events;        /* this request is such a stream */
         HttpSession *session;
         bool is_initialize;
         McpExchange *exchange;     /* NULL when not in flight */
@@ -86,10 +95,19 @@ void http_request_hangup(HttpRequest *q);
 void http_request_charge(HttpRequest *q);
 void http_request_suspend(HttpRequest *q);
 void http_request_resume(HttpRequest *q);
+void http_request_refuse(HttpRequest *q, unsigned status, int code, const char *message);
+
+/* http-events.c */
+enum MHD_Result http_events_open(HttpRequest *q);
+enum MHD_Result http_events_post(HttpRequest *q);
+HttpEvents* http_events_free(HttpEvents *e);
+void http_events_drain(HttpServer *s); /* each stream ends with the answer to its last request */
 
 /* http-reply.c */
 extern const McpSinkOps http_sink_ops;
 enum MHD_Result http_reply_refusal(HttpRequest *q, bool is_early);
 enum MHD_Result http_reply_json(HttpRequest *q);
 enum MHD_Result http_reply_empty(HttpRequest *q, unsigned status);
+enum MHD_Result http_reply_text(HttpRequest *q, unsigned status, const char *type, Buffer *take_text);
 enum MHD_Result http_reply_stream(HttpRequest *q);
+int http_stream_send(HttpRequest *q, const char *json, size_t n_bytes); /* one event */

@@ -187,6 +187,7 @@ static void http_drain(Listener *l) {
         HttpServer *s = (HttpServer*) l;
 
         http_sessions_drain(s->sessions);
+        http_events_drain(s);
         for (HttpConnection *c = s->connections; c; c = c->next)
                 if (!c->request)
                         (void) shutdown(c->fd, SHUT_RDWR);

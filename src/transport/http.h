@@ -6,6 +6,7 @@
  *   http.c          libmicrohttpd on our event loop, connections, the listener
  *   http-request.c  one request: headers, body, what is refused, dispatch, hang-ups
  *   http-reply.c    the sink: JSON body or event stream
+ *   http-events.c   the transport of 2024-11-05: a stream on /sse, messages to /messages
  *
  * A request that waits for its answer is suspended, and so invisible to the library: it neither times out
  * nor is its disconnect noticed, so we watch the socket ourselves meanwhile. */
@@ -19,6 +20,7 @@
 
 typedef struct HttpRequest HttpRequest;
 typedef struct HttpConnection HttpConnection;
+typedef struct HttpEvents HttpEvents;
 
 typedef struct HttpServer {
         Listener listener;
@@ -27,6 +29,7 @@ typedef struct HttpServer {
         HttpSessions *sessions;
         HttpConnection *connections;
         HttpRequest *requests;
+        HttpEvents *events;
         size_t body_bytes_max;
         bool is_kicked; /* run the library again, whatever it says of its timeouts */
         bool is_closing;

@@ -50,9 +50,9 @@ def test_run_timeout_must_be_a_number():
         assert done.returncode == 2 and b"--timeout" in done.stderr, (value, done)
 
 
-def test_transport_sse_is_refused_and_names_http():
-    done = run(env=environment(MCP_EXEC_TRANSPORT="sse"))
-    assert done.returncode == 1 and b"MCP_EXEC_TRANSPORT=http" in done.stderr, done
+def test_transport_sse_listens_like_http():
+    done = run(env=environment(MCP_EXEC_TRANSPORT="sse", MCP_EXEC_ADDR="127.0.0.1:0"))
+    assert done.returncode == 1 and b"MCP_EXEC_AUTH_TOKEN" in done.stderr, done
 
 
 def test_unknown_transport_is_refused():

@@ -107,7 +107,8 @@ static void exchange(Http *h, const char *request, Buffer *b) {
         (void) fixture_run(&h->f);
 }
 
-static void post(Http *h, const char *headers, const char *body, Buffer *b) {
+__attribute__((__unused__)) static void post(Http *h, const char *headers, const char *body,
+                                             Buffer *b) {
         int fd = http_connect(h);
 
         buffer_consume(b, b->n_bytes);

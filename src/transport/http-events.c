@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The transport of revision 2024-11-05: the client opens an event stream with GET /sse, is told there where
+ * to POST its messages, and reads every answer from the stream. Which revision it speaks over it is
+ * negotiated as everywhere; most clients that still use it speak a newer one.
+ *
+ * So a stream is to the engine what a pipe is: one peer, whose end cancels everything that runs for it. The
+ * id in the address only tells streams apart. It is no credential: a message is taken from the principal
+ * that opened the stream, and from nobody else. */
+
+#include "transport/http-request.h"
+
+#include "base/random.h"
+#include "json/json.h"
+
+struct HttpEvents {
+        HttpRequest *request; /* the GET */
+        McpPeer *peer;
+        McpSink sink;
+        size_t n_in_flight;
+        bool is_closing;
+        char id[RANDOM_HEX_ID_CHARS + 1];
+        HttpEvents *next, **to_this;
+};
+
+static HttpEvents* events_from_sink(McpSink *sink) {
+        return (HttpEvents*) ((char*) sink - offsetof(HttpEvents, sink));
+}
+
+/* During a graceful stop the stream ends once everything in it is answered. */
+static void end_if_drained(HttpEvents *e) {
+        if (e->is_closing || e->n_in_flight > 0 || !e->request->server->listener.is_draining)
+                return;
+        e->request->is_finished = true;
+        http_request_resume(e->request);
+}
+
+static int events_send(McpSink *sink, const char *json, size_t n_bytes, bool is_notification) {
+        HttpEvents *e = events_from_sink(sink);
+
+        (void) is_notification;
+        return http_stream_send(e->request, json, n_bytes);
+}
+
+static void events_finish(McpSink *sink, const McpOutcome *outcome) {
+        HttpEvents *e = events_from_sink(sink);
+
+        (void) outcome;
+        assert(e->n_in_flight > 0);
+        e->n_in_flight--;
+        end_if_drained(e);
+}
+
+static const McpSinkOps events_sink_ops = {
+        .send = events_send,
+        .finish = events_finish,
+};
+
+HttpEvents* http_events_free(HttpEvents *e) {
+        if (!e)
+                return NULL;
+
+        e->is_closing = true;
+        (void) mcp_peer_free(e->peer);
+        if (e->to_this) {
+                *e->to_this = e->next;
+                if (e->next)
+                        e->next->to_this = e->to_this;
+        }
+        free(e);
+        return NULL;
+}
+DEFINE_CLEANUP(HttpEvents*, http_events_free);
+
+enum MHD_Result http_events_open(HttpRequest *q) {
+        _cleanup_(http_events_freep) HttpEvents *e = NULL;
+        HttpServer *s;
+
+        assert(q);
+        assert(q->state == HTTP_READING);
+
+        s = q->server;
+        e = calloc(1, sizeof(*e));
+        if (!e || random_hex_id(e->id) < 0 ||
+            mcp_peer_new(s->listener.p.server, MCP_PEER_PIPE, q->principal, &e->peer) < 0)
+                return MHD_NO;
+        e->sink.ops = &events_sink_ops;
+        e->request = q;
+        /* Relative, so that it also holds behind a proxy: clients insist on the origin they know. */
+        if (buffer_printf(&q->stream, "event: endpoint\ndata: /messages?sessionId=%s\n\n", e->id) < 0)
+                return MHD_NO;
+
+        e->next = s->events;
+        e->to_this = &s->events;
+        if (e->next)
+                e->next->to_this = &e->next;
+        s->events = e;
+        q->events = TAKE_PTR(e);
+        http_request_charge(q);
+        q->state = HTTP_WAITING;
+        return http_reply_stream(q);
+}
+
+static HttpEvents* find_events(const HttpRequest *q, const char *id) {
+        for (HttpEvents *e = q->server->events; e; e = e->next)
+                if (streq(e->id, id) && streq(e->request->principal, q->principal) && !e->request->is_gone)
+                        return e;
+        return NULL;
+}
+
+enum MHD_Result http_events_post(HttpRequest *q) {
+        _cleanup_buffer_ Buffer accepted = BUFFER_INIT(0);
+        const char *id;
+        McpExchange *exchange;
+        HttpEvents *e;
+
+        assert(q);
+        assert(q->state == HTTP_READING);
+
+        id = MHD_lookup_connection_value(q->mhd, MHD_GET_ARGUMENT_KIND, "sessionId");
+        e = id ? find_events(q, id) : NULL;
+        if (!id)
+                http_request_refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED,
+                                    "The address has no sessionId: open /sse first and use the address that "
+                                    "it tells.");
+        else if (!e)
+                http_request_refuse(q, MHD_HTTP_NOT_FOUND, MCP_ERROR_REFUSED,
+                                    "This session has ended or never existed; open /sse again.");
+        else if (json_check(q->body.data, q->body.n_bytes) == JSON_E_SYNTAX)
+                http_request_refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_PARSE, "The message is not JSON.");
+        if (q->refusal.status != 0)
+                return http_reply_refusal(q, /* is_early= */ false);
+
+        e->n_in_flight++;
+        if (mcp_peer_dispatch(e->peer, q->body.data, q->body.n_bytes, NULL, &e->sink, &exchange) < 0) {
+                e->n_in_flight--;
+                return MHD_NO;
+        }
+        buffer_done(&q->body);
+        http_request_charge(q);
+        if (buffer_append_str(&accepted, "Accepted") < 0)
+                return MHD_NO;
+        return http_reply_text(q, MHD_HTTP_ACCEPTED, "text/plain", &accepted);
+}
+
+void http_events_drain(HttpServer *s) {
+        assert(s);
+
+        for (HttpEvents *e = s->events; e; e = e->next) {
+                mcp_peer_drain(e->peer);
+                end_if_drained(e);
+        }
+}
