@@ -5,8 +5,8 @@
  *      CALLING ──reply──► QUEUED ──JobRemoved──► LIVE ──inactive──► READING ──GetAll──► finished
  *         └──error──► refused
  *
- * A unit is dead when it is inactive or failed *after* its start job has ended: the first change after creation
- * says "inactive" as well, before "activating". */
+ * A unit is dead when it is inactive or failed *after* its start job has ended: the first change after
+ * creation says "inactive" as well, before "activating". */
 
 #include <signal.h>
 #include <stdio.h>
@@ -168,9 +168,9 @@ static int on_record(sd_bus_message *m, void *userdata, sd_bus_error *error _unu
 static void job_step(Job *j) {
         int r;
 
-        /* A job may still be pending: a restart of our service stops the unit, because of BindsTo=, and queues a start
-         * that waits for us (and that StartLimitBurst=1 will refuse). Whoever waited for that job here would wait
-         * for his own restart. */
+        /* A job may still be pending: a restart of our service stops the unit, because of BindsTo=, and
+         * queues a start that waits for us (and that StartLimitBurst=1 will refuse). Whoever waited for
+         * that job here would wait for his own restart. */
         if (j->state != JOB_LIVE || !j->is_dead)
                 return;
 
