@@ -10,7 +10,8 @@ import time
 
 import host
 
-KEPT = 8                        # results of earlier runs that are kept
+KEPT = 8                        # results of earlier runs that are kept,
+KEPT_SECONDS = 6 * 3600         # and all younger ones, for they may still be written
 
 
 @dataclasses.dataclass
@@ -28,7 +29,8 @@ def folder():
     base.mkdir(parents=True, exist_ok=True)
     old = sorted(p for p in base.iterdir() if p.is_dir())
     for path in old[:-KEPT]:
-        shutil.rmtree(path, ignore_errors=True)
+        if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
     new = base / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     new.mkdir()
     return new
