@@ -44,7 +44,8 @@ static void code_frame_advance(CodeFrame *f, size_t n_bytes) {
                 struct iovec *part = f->parts + f->i_part;
                 size_t n = MIN_OF(n_bytes, part->iov_len);
 
-                part->iov_base = (char*) part->iov_base + n;
+                if (n > 0) /* an empty part may be a null pointer, which even + 0 may not touch */
+                        part->iov_base = (char*) part->iov_base + n;
                 part->iov_len -= n;
                 n_bytes -= n;
                 if (part->iov_len > 0)
