@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Who sends an HTTP request: the holder of the token, or nobody in particular where the administrator
- * said --no-auth. */
+/* Who sends an HTTP request: the holder of a token, a user whom the holder of a delegating token or a proxy
+ * names, or nobody in particular where the administrator said --no-auth. */
 
 #include "auth/auth.h"
 
@@ -13,7 +13,7 @@
 
 /* "Bearer" is compared without case (RFC 9110 §11.1), one or more spaces follow; the token68 after it is
  * exact. NULL for another scheme. */
-static const char* bearer_token(const char *authorization) {
+static const char *bearer_token(const char *authorization) {
         static const char scheme[] = "Bearer";
         const char *p;
 
@@ -25,25 +25,61 @@ static const char* bearer_token(const char *authorization) {
         return p + strspn(p, " ");
 }
 
-int auth_http(const Settings *s, bool is_open, const char *authorization, const char *x_mcp_auth,
-              char **ret_principal) {
-        const char *bearer = bearer_token(authorization), *principal = NULL;
+/* Both headers are always looked at, so that the time tells nothing about which one was sent. */
+static const AccessEntry *find_named(const AuthHttp *facts, const char *bearer) {
+        const AccessEntry *by_bearer, *by_header;
+
+        if (!facts->access)
+                return NULL;
+        by_bearer = access_find_token(facts->access, bearer ?: "");
+        by_header = access_find_token(facts->access, facts->x_mcp_auth ?: "");
+        return by_bearer ?: by_header;
+}
+
+static bool is_single_token(const AuthHttp *facts, const char *bearer) {
+        const char *token = facts->settings->auth_token;
         bool is_bearer, is_header;
 
-        assert(s);
+        if (!token || token[0] == 0)
+                return false;
+        is_bearer = secret_equal(bearer ?: "", token);
+        is_header = secret_equal(facts->x_mcp_auth ?: "", token);
+        return is_bearer || is_header;
+}
+
+/* The proxy has authenticated the user; that the header is its own and not its client's is its business. */
+static int auth_proxy(const AuthHttp *facts, char **ret_principal) {
+        if (facts->n_user != 1 || !access_is_user_name(facts->user))
+                return AUTH_E_USER;
+        return str_printf(ret_principal, "proxy:%s", facts->user);
+}
+
+int auth_http(const AuthHttp *facts, char **ret_principal) {
+        const char *bearer;
+        const AccessEntry *named;
+        bool is_single;
+
+        assert(facts);
+        assert(facts->settings);
         assert(ret_principal);
 
-        if (s->auth_token && s->auth_token[0] != 0) {
-                /* Both are always compared, so that the time tells nothing about which one was sent. */
-                is_bearer = secret_equal(bearer ?: "", s->auth_token);
-                is_header = secret_equal(x_mcp_auth ?: "", s->auth_token);
-                if (is_bearer || is_header)
-                        principal = "token";
-        }
-        if (!principal && is_open)
-                principal = "anonymous";
-        if (!principal)
-                return AUTH_E_DENIED;
+        if (facts->is_proxy)
+                return auth_proxy(facts, ret_principal);
 
-        return str_printf(ret_principal, "%s", principal);
+        bearer = bearer_token(facts->authorization);
+        named = find_named(facts, bearer);
+        is_single = is_single_token(facts, bearer);
+        if (named && named->is_delegating && facts->n_user > 0) {
+                if (facts->n_user != 1 || !access_is_user_name(facts->user))
+                        return AUTH_E_USER;
+                return str_printf(ret_principal, "token:%s/%s", named->name, facts->user);
+        }
+        if (!named && !is_single && !facts->is_open)
+                return AUTH_E_DENIED;
+        /* Ignoring it would run one user's programs as another's, in limits and journal. */
+        if (facts->n_user > 0)
+                return AUTH_E_USER;
+        if (named)
+                return str_printf(ret_principal, "token:%s", named->name);
+        return str_printf(ret_principal, "%s", is_single ? "token" : "anonymous");
 }

@@ -131,6 +131,28 @@ static int is_in_allowed_group(const Settings *s, const UserEntry *u) {
         return 0;
 }
 
+bool auth_uid_is(uid_t uid, const char *user) {
+        _cleanup_(user_entry_done) UserEntry u = {};
+        char number[32];
+
+        assert(user);
+
+        (void) snprintf(number, sizeof(number), "%lu", (unsigned long) uid);
+        if (streq(user, number))
+                return true;
+        return user_entry_get(uid, &u) >= 0 && u.is_known && streq(user, u.entry.pw_name);
+}
+
+bool auth_uid_is_in(uid_t uid, const char *group) {
+        _cleanup_(user_entry_done) UserEntry u = {};
+        char *groups[] = { (char*) (uintptr_t) group, NULL };
+        const Settings s = { .allow_groups = groups };
+
+        assert(group);
+
+        return user_entry_get(uid, &u) >= 0 && is_in_allowed_group(&s, &u) > 0;
+}
+
 static int refusal(const Settings *s, uid_t uid, const UserEntry *u, char **reterr_message) {
         char name[280];
         int r;

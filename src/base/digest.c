@@ -54,3 +54,7 @@ bool secret_equal(const char *a, const char *b) {
         explicit_bzero(digest_b, sizeof(digest_b));
         return is_equal != 0;
 }
+
+bool digest_equal(const char a[static SHA256_HEX_CHARS], const char b[static SHA256_HEX_CHARS]) {
+        return memeql_sec(a, b, SHA256_HEX_CHARS) != 0;
+}

@@ -13,3 +13,6 @@ void sha256_hex(const void *data, size_t n_bytes, char ret[static SHA256_HEX_CHA
 
 /* Compares two secrets by their digests, in a time that depends on neither. */
 bool secret_equal(const char *a, const char *b);
+
+/* Compares two digests in hexadecimal digits, in a time that does not depend on them. */
+bool digest_equal(const char a[static SHA256_HEX_CHARS], const char b[static SHA256_HEX_CHARS]);

@@ -171,3 +171,23 @@ bool http_origin_is_allowed(const char *origin, char *const *allowed_hosts) {
                 return false;
         return is_loopback_name(name) || is_listed(authority, name, allowed_hosts);
 }
+
+bool http_origin_is_host(const char *origin, const char *host) {
+        Span whole, authority;
+
+        assert(origin);
+        assert(host);
+
+        whole = span_trim((Span) { origin, strlen(origin) });
+        authority = span_trim((Span) { host, strlen(host) });
+        for (size_t i = 0; i < 2; i++) {
+                static const char *const schemes[] = { "http://", "https://" };
+                size_t n = strlen(schemes[i]);
+
+                if (authority.n > 0 && whole.n == n + authority.n &&
+                    strncasecmp(whole.p, schemes[i], n) == 0 &&
+                    strncasecmp(whole.p + n, authority.p, authority.n) == 0)
+                        return true;
+        }
+        return false;
+}

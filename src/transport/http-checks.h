@@ -25,3 +25,6 @@ bool http_host_is_allowed(const char *host, const char *local_address, char *con
 /* An origin of this machine by http or https, of an allowed host, or listed in full
  * ("https://app.example"). */
 bool http_origin_is_allowed(const char *origin, char *const *allowed_hosts);
+
+/* The origin's host and port are what stands in Host, letter case aside. */
+bool http_origin_is_host(const char *origin, const char *host);

@@ -35,6 +35,9 @@ static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const 
                 { "MCP-Protocol-Version", &h->protocol_version, &h->n_protocol_version },
                 { "Mcp-Method", &h->method, &h->n_method },
                 { "Mcp-Name", &h->name, &h->n_name },
+                { "X-MCP-User", &h->user, &h->n_user },
+                { "Transfer-Encoding", &h->transfer_encoding, &h->n_transfer_encoding },
+                { "Content-Length", &h->content_length_text, &h->n_content_length },
         };
 
         (void) kind;
@@ -50,9 +53,7 @@ static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const 
                 h->error = buffer_append_str(&h->accept, h->accept.n_bytes > 0 ? "," : "");
                 if (h->error >= 0)
                         h->error = buffer_append_str(&h->accept, value);
-        } else if (strcasecmp(name, "Content-Length") == 0)
-                (void) parse_uint64(value, &h->content_length); /* the library refuses what is none */
-        else if (strcasecmp(name, "Expect") == 0)
+        } else if (strcasecmp(name, "Expect") == 0)
                 h->expects_continue = true;
         return h->error < 0 ? MHD_NO : MHD_YES;
 }
@@ -63,6 +64,13 @@ int http_headers_read(HttpRequest *q, HttpHeaders *h) {
 
         h->accept = BUFFER_INIT(ACCEPT_BYTES_MAX);
         (void) MHD_get_connection_values(q->mhd, MHD_HEADER_KIND, on_header, h);
+        if (h->content_length_text && parse_uint64(h->content_length_text, &h->content_length) < 0)
+                h->is_ambiguous = true;
+        /* A proxy before us that reads them otherwise takes the rest of the body for another's request. */
+        if (h->n_content_length > 1 || h->n_transfer_encoding > 1 ||
+            (h->n_transfer_encoding > 0 && h->n_content_length > 0) ||
+            (h->transfer_encoding && strcasecmp(h->transfer_encoding, "chunked") != 0))
+                h->is_ambiguous = true;
         return h->error;
 }
 
@@ -85,7 +93,7 @@ static int copy_trimmed(const char *value, char **ret) {
 }
 
 /* The address the client connected to, as it would write it in a URL. */
-static const char* local_address(int fd, char buffer[static INET6_ADDRSTRLEN]) {
+static const char *local_address(int fd, char buffer[static INET6_ADDRSTRLEN]) {
         union {
                 struct sockaddr sa;
                 struct sockaddr_in in;
@@ -106,36 +114,65 @@ static const char* local_address(int fd, char buffer[static INET6_ADDRSTRLEN]) {
 }
 
 static int refuse(HttpRequest *q, unsigned status, int code, const char *message) {
-        q->refusal = (HttpRefusal) { .status = status, .code = code, .message = message };
+        q->refusal = (HttpRefusal){ .status = status, .code = code, .message = message };
         return 0;
 }
 
 static bool is_from_here(const HttpRequest *q, const HttpHeaders *h) {
-        char *const *allowed = q->server->listener.p.settings->allowed_hosts;
+        const ListenerParameters *p = &q->server->listener.p;
+        char *const *allowed = p->settings->allowed_hosts;
         char buffer[INET6_ADDRSTRLEN];
 
-        return h->n_host == 1 &&
-               http_host_is_allowed(h->host, local_address(q->connection->fd, buffer), allowed) &&
-               (h->n_origin == 0 || (h->n_origin == 1 && http_origin_is_allowed(h->origin, allowed)));
+        if (h->n_host != 1 || h->n_origin > 1)
+                return false;
+        /* Under which name the proxy is reached is its business; no web page opens a Unix socket. That a
+         * page of another site uses its reader's login at the proxy is ours. */
+        if (p->is_proxy)
+                return h->n_origin == 0 || http_origin_is_host(h->origin, h->host) ||
+                       http_origin_is_allowed(h->origin, allowed);
+        return http_host_is_allowed(h->host, local_address(q->connection->fd, buffer), allowed) &&
+               (h->n_origin == 0 || http_origin_is_allowed(h->origin, allowed));
+}
+
+static bool has_any_token(const ListenerParameters *p) {
+        return (p->settings->auth_token && p->settings->auth_token[0] != 0) ||
+               (p->access && p->access->n_tokens > 0);
 }
 
 /* Returns 1 when authenticated, 0 with a refusal, or -errno. */
 static int authenticate(HttpRequest *q, const HttpHeaders *h) {
         const ListenerParameters *p = &q->server->listener.p;
+        /* Twice the same header: which one did a proxy in front of us check? */
+        const AuthHttp facts = {
+                .settings = p->settings,
+                .access = p->access,
+                .is_open = p->is_open,
+                .is_proxy = p->is_proxy,
+                .authorization = h->n_authorization == 1 ? h->authorization : NULL,
+                .x_mcp_auth = h->n_x_mcp_auth == 1 ? h->x_mcp_auth : NULL,
+                .user = h->user,
+                .n_user = h->n_user,
+        };
         int r;
 
-        if (!p->is_open && (!p->settings->auth_token || p->settings->auth_token[0] == 0))
-                return refuse(
-                        q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
-                        "This server has no token set and so serves nobody over HTTP. The administrator "
-                        "sets one "
-                        "(MCP_EXEC_AUTH_TOKEN or the credential auth-token), or starts it with --no-auth.");
-        /* Twice the same header: which one did a proxy in front of us check? */
-        r = auth_http(p->settings, p->is_open, h->n_authorization == 1 ? h->authorization : NULL,
-                      h->n_x_mcp_auth == 1 ? h->x_mcp_auth : NULL, &q->principal);
+        if (!p->is_open && !p->is_proxy && !has_any_token(p))
+                return refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
+                              "This server has no token set and so serves nobody over HTTP. The "
+                              "administrator makes one with \"mcp-exec token add NAME\" (or sets "
+                              "MCP_EXEC_AUTH_TOKEN), or "
+                              "starts it with --no-auth.");
+        r = auth_http(&facts, &q->principal);
         if (r == AUTH_E_DENIED)
                 return refuse(q, MHD_HTTP_UNAUTHORIZED, MCP_ERROR_REFUSED,
                               "Not authorized: send the server's token as \"Authorization: Bearer TOKEN\".");
+        if (r == AUTH_E_USER)
+                return refuse(
+                        q, MHD_HTTP_FORBIDDEN, MCP_ERROR_REFUSED,
+                        p->is_proxy ?
+                                "The proxy must name the user in one X-MCP-User header: letters, digits "
+                                "and . _ - @ + only." :
+                                "X-MCP-User names no user, or comes with a token that may not name one "
+                                "(mcp-exec token add --delegate).");
         return r < 0 ? r : 1;
 }
 
@@ -175,8 +212,9 @@ static int check_content(HttpRequest *q, const HttpHeaders *h) {
 static int check_method(HttpRequest *q, const HttpHeaders *h, const char *method) {
         if (q->target == HTTP_TARGET_SSE) {
                 if (!streq(method, "GET"))
-                        return refuse_method(q, "GET", "Open the event stream with GET; messages go to the "
-                                                       "address that it tells, or to /mcp.");
+                        return refuse_method(q, "GET",
+                                             "Open the event stream with GET; messages go to the "
+                                             "address that it tells, or to /mcp.");
                 if (!(q->accepts & HTTP_ACCEPT_SSE))
                         return refuse(q, MHD_HTTP_NOT_ACCEPTABLE, MCP_ERROR_REFUSED,
                                       "The Accept header must allow text/event-stream.");
@@ -215,14 +253,15 @@ static bool find_target(HttpRequest *q, const char *path) {
         unsigned enabled = q->server->listener.p.settings->endpoints;
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++)
-                if (streq(path, table[i].path) && (table[i].endpoint == 0 || (table[i].endpoint & enabled))) {
+                if (streq(path, table[i].path) &&
+                    (table[i].endpoint == 0 || (table[i].endpoint & enabled))) {
                         q->target = table[i].target;
                         return true;
                 }
         return false;
 }
 
-int http_headers_check(HttpRequest *q, const HttpHeaders *h, const char *path, const char *method) {
+int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const char *method) {
         int r;
 
         assert(q);
@@ -231,9 +270,14 @@ int http_headers_check(HttpRequest *q, const HttpHeaders *h, const char *path, c
         r = copy_for_later(q, h);
         if (r < 0)
                 return r;
-        if (q->connection->is_over_limit)
-                return refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
-                              "Too many connections to this server (MaxConnections=); try again later.");
+        if (h->is_ambiguous)
+                return refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED,
+                              "Where the body ends is ambiguous: send one Content-Length, or "
+                              "\"Transfer-Encoding: chunked\".");
+        /* Who only shakes hands is served even then; that is known once the body is here. */
+        if (q->connection->limit_status != 0 && (!streq(path, "/mcp") || !streq(method, "POST")))
+                return refuse(q, q->connection->limit_status, MCP_ERROR_UNAVAILABLE,
+                              http_limits_message(q->connection));
         if (!is_from_here(q, h))
                 return refuse(q, MHD_HTTP_FORBIDDEN, MCP_ERROR_REFUSED,
                               "The Host or Origin header names a site this server does not know. The "

@@ -24,7 +24,7 @@ static enum MHD_Result queue(HttpRequest *q, unsigned status, struct MHD_Respons
         if (!response)
                 return MHD_NO;
         ok &= MHD_add_response_header(response, "X-Content-Type-Options", "nosniff") == MHD_YES;
-        if (q->connection->is_over_limit || q->server->listener.is_draining)
+        if (q->connection->limit_status != 0 || q->server->listener.is_draining)
                 ok &= MHD_add_response_header(response, "Connection", "close") == MHD_YES;
         if (q->session && q->session->id[0] != 0 && q->session->peer && q->is_initialize)
                 ok &= MHD_add_response_header(response, "Mcp-Session-Id", q->session->id) == MHD_YES;

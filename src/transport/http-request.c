@@ -140,7 +140,8 @@ enum MHD_Result http_request_begin(HttpRequest *q, const char *path, const char 
         }
 
         /* Who asks first, or sends more than we would read even to be polite, is told at once. */
-        if (q->refusal.status != 0 && (h.expects_continue || h.content_length > HTTP_DRAIN_BYTES_MAX)) {
+        if (q->refusal.status != 0 &&
+            (h.is_ambiguous || h.expects_continue || h.content_length > HTTP_DRAIN_BYTES_MAX)) {
                 http_headers_done(&h);
                 return http_reply_refusal(q, /* is_early= */ true);
         }
@@ -191,6 +192,9 @@ enum MHD_Result http_request_body(HttpRequest *q, const char *data, size_t n_byt
         else if (budget->used_bytes > budget->max_bytes && q->n_body_bytes > HTTP_HEAD_BYTES)
                 http_request_refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
                        "The server is busy with other large messages; try again in a moment.");
+        else if (q->connection->limit_status != 0 && q->n_body_bytes > HTTP_HEAD_BYTES)
+                http_request_refuse(q, q->connection->limit_status, MCP_ERROR_UNAVAILABLE,
+                                    http_limits_message(q->connection));
         if (q->refusal.status != 0)
                 r = body_skip(q, data, n_bytes);
         else
@@ -211,13 +215,18 @@ bool http_request_is_modern(const HttpRequest *q) {
                (v < 0 && strcmp(q->protocol_version, mcp_version_to_string(MCP_VERSION_FIRST_MODERN)) > 0);
 }
 
-static bool body_is_initialize(const HttpRequest *q) {
-        static const char initialize[] = "\"initialize\"";
+static bool body_has_method(const HttpRequest *q, const char *quoted) {
         const char *method;
         size_t n;
 
         return json_raw_member(q->body.data, q->body.n_bytes, "method", &method, &n) > 0 &&
-               n == sizeof(initialize) - 1 && memcmp(method, initialize, n) == 0;
+               n == strlen(quoted) && memcmp(method, quoted, n) == 0;
+}
+
+/* A client that cannot even learn what the server is takes it for a broken one. */
+static bool is_opening(const HttpRequest *q) {
+        return q->target == HTTP_TARGET_MCP && !q->is_delete &&
+               (body_has_method(q, "\"initialize\"") || body_has_method(q, "\"server/discover\""));
 }
 
 /* Finds who the engine shall think is talking. Returns 0 or -errno; a refusal may be the result. */
@@ -229,7 +238,7 @@ static int request_find_session(HttpRequest *q) {
          * whatever old id the client still sends along. */
         if (http_request_is_modern(q))
                 r = http_sessions_acquire(s, q->principal, NULL, &q->session);
-        else if (!q->is_delete && body_is_initialize(q)) {
+        else if (!q->is_delete && body_has_method(q, "\"initialize\"")) {
                 q->is_initialize = true;
                 r = http_sessions_create(s, q->principal, &q->session);
         } else
@@ -345,6 +354,9 @@ enum MHD_Result http_request_continue(HttpRequest *q) {
                 return http_events_open(q);
         if (q->refusal.status == 0 && q->target == HTTP_TARGET_MESSAGES)
                 return http_events_post(q);
+        if (q->refusal.status == 0 && q->connection->limit_status != 0 && !is_opening(q))
+                http_request_refuse(q, q->connection->limit_status, MCP_ERROR_UNAVAILABLE,
+                                    http_limits_message(q->connection));
         if (q->refusal.status == 0)
                 r = request_find_session(q);
         if (r >= 0 && q->refusal.status == 0) {

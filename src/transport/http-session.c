@@ -130,11 +130,13 @@ static bool make_room(HttpSessions *s) {
         return true;
 }
 
-static int session_new(HttpSessions *s, const char *principal, const char *id, HttpSession **ret) {
+static int session_new(HttpSessions *s, const char *principal, const char *id, bool is_opening,
+                       HttpSession **ret) {
         _cleanup_(session_freep) HttpSession *session = NULL;
         int r;
 
-        if (!make_room(s))
+        /* A handshake is never refused; what comes after it may be. */
+        if (!make_room(s) && !is_opening)
                 return HTTP_SESSION_E_FULL;
         session = calloc(1, sizeof(*session));
         if (!session)
@@ -167,7 +169,7 @@ int http_sessions_create(HttpSessions *s, const char *principal, HttpSession **r
         if (r < 0)
                 return r;
         memcpy(id + 32, mac, sizeof(mac));
-        return session_new(s, principal, id, ret);
+        return session_new(s, principal, id, /* is_opening= */ true, ret);
 }
 
 int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id, HttpSession **ret) {
@@ -192,7 +194,7 @@ int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id
                 if (r == 0)
                         return HTTP_SESSION_E_UNKNOWN;
         }
-        return session_new(s, principal, id ?: "", ret);
+        return session_new(s, principal, id ?: "", /* is_opening= */ false, ret);
 }
 
 void http_session_release(HttpSession *session) {

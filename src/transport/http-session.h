@@ -23,7 +23,7 @@
 enum {
         _HTTP_SESSION_E_SUCCESS,
         HTTP_SESSION_E_UNKNOWN, /* not an id of ours for this principal, or ended */
-        HTTP_SESSION_E_FULL,    /* HTTP_SESSIONS_MAX sessions with requests in flight */
+        HTTP_SESSION_E_FULL,    /* HTTP_SESSIONS_MAX sessions with requests in flight; not at a handshake */
 };
 
 typedef struct HttpSessions HttpSessions;

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "base/timeutil.h"
 #include "transport/http-request.h"
 
 /* Of a connection that says nothing, or does not take what we send. */
@@ -54,7 +55,8 @@ static void on_connection(void *userdata, struct MHD_Connection *mhd, void **soc
                 c->server = s;
                 c->fd = info->connect_fd;
                 /* Here and not when it is accepted: newer versions of the library put connections off. */
-                c->is_over_limit = s->listener.n_connections >= s->listener.p.settings->max_connections;
+                info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+                http_limits_admit(c, info ? info->client_addr : NULL);
                 c->next = s->connections;
                 c->to_this = &s->connections;
                 if (c->next)
@@ -82,6 +84,7 @@ static void on_completed(void *userdata, struct MHD_Connection *mhd, void **requ
         if (!q)
                 return;
         fd = q->connection->fd;
+        q->connection->waiting_since_usec = now_monotonic_usec();
         *request_context = http_request_free(q);
         /* The reply's headers may be older than the drain, and so not have announced the end. */
         if (s->listener.is_draining)
@@ -208,6 +211,7 @@ static Listener* http_free(Listener *l) {
                 MHD_stop_daemon(s->daemon);
         }
         (void) sd_event_source_disable_unref(s->timeout_source);
+        (void) sd_event_source_disable_unref(s->sweep_source);
         (void) http_sessions_free(s->sessions);
         listener_done(l);
         free(s);
@@ -242,7 +246,8 @@ static int http_start(HttpServer *s, const Settings *settings) {
         r = sd_event_add_io(event, &s->epoll_source, info->epoll_fd, EPOLLIN, on_epoll, s);
         if (r < 0)
                 return r;
-        return sd_event_add_time(event, &s->timeout_source, CLOCK_MONOTONIC, 0, 1, on_timeout, s);
+        r = sd_event_add_time(event, &s->timeout_source, CLOCK_MONOTONIC, 0, 1, on_timeout, s);
+        return r < 0 ? r : http_limits_start(s);
 }
 
 static uint64_t body_bytes_max(const Settings *settings) {

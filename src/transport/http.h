@@ -12,6 +12,7 @@
  * nor is its disconnect noticed, so we watch the socket ourselves meanwhile. */
 
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
@@ -22,6 +23,10 @@ typedef struct HttpRequest HttpRequest;
 typedef struct HttpConnection HttpConnection;
 typedef struct HttpEvents HttpEvents;
 
+/* From a connection's begin, or the end of its last request, to the end of the next one's headers, however
+ * steadily they trickle. */
+#define HTTP_HEADERS_USEC_MAX (30 * USEC_PER_SEC)
+
 typedef struct HttpServer {
         Listener listener;
         struct MHD_Daemon *daemon;
@@ -31,6 +36,8 @@ typedef struct HttpServer {
         HttpRequest *requests;
         HttpEvents *events;
         size_t body_bytes_max;
+        uint64_t headers_usec; /* HTTP_HEADERS_USEC_MAX; tests shorten it */
+        sd_event_source *sweep_source;
         bool is_kicked; /* run the library again, whatever it says of its timeouts */
         bool is_closing;
 } HttpServer;
@@ -38,9 +45,17 @@ typedef struct HttpServer {
 struct HttpConnection {
         HttpServer *server;
         int fd;
-        bool is_over_limit;   /* gets its refusal only */
+        struct in6_addr address; /* of the client; IPv4 mapped, zero over a Unix socket */
+        unsigned limit_status; /* 503 or 429: one too many, gets its refusal (or its handshake) and goes */
+        uint64_t waiting_since_usec; /* without a request whose headers are complete */
         HttpRequest *request; /* the one being read or answered */
         HttpConnection *next, **to_this;
 };
 
 void http_server_kick(HttpServer *s); /* run the library soon */
+
+/* http-limits.c */
+void http_limits_admit(HttpConnection *c, const struct sockaddr *address); /* when it is new */
+const char* http_limits_message(const HttpConnection *c);
+int http_limits_start(HttpServer *s); /* watches for slow headers */
+

@@ -161,3 +161,11 @@ size_t listener_n_connections(const Listener *l) {
 
         return l->n_connections;
 }
+
+void listener_reload(Listener *l, const Settings *settings, const Access *access) {
+        assert(l);
+        assert(settings);
+
+        l->p.settings = settings;
+        l->p.access = access;
+}

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
+#include "auth/access.h"
 #include "base/macro.h"
 #include "base/settings.h"
 #include "mcp/mcp.h"
@@ -53,7 +54,9 @@ typedef struct ListenerParameters {
         McpServer *server;
         const Settings *settings;
         int fd;                   /* listening socket */
+        const Access *access;     /* HTTP only: named tokens; may be NULL */
         bool is_open;             /* HTTP only: --no-auth */
+        bool is_proxy;            /* HTTP only: a Unix socket, whose one client tells X-MCP-User */
         void (*on_idle_changed)(Listener *l, bool is_idle, void *userdata); /* number of connections */
         void *userdata;
 } ListenerParameters;
@@ -62,14 +65,19 @@ typedef struct ListenerParameters {
  * fd on success. */
 int unix_listener_new(const ListenerParameters *p, Listener **ret);
 
-/* AF_INET, AF_INET6: HTTP with /mcp, by libmicrohttpd on our event loop. Without a token and without
- * is_open every request is refused with 503 and the reason. Takes fd on success. */
+/* AF_INET, AF_INET6, and AF_UNIX with is_proxy: HTTP with /mcp, by libmicrohttpd on our event loop. Without
+ * any token and without is_open or is_proxy every request is refused with 503 and the reason. Takes fd on
+ * success. */
 int http_listener_new(const ListenerParameters *p, Listener **ret);
 
 /* Opens a listening socket for HOST:PORT, [V6]:PORT or :PORT (every address, as the predecessor did).
  * Names are looked up: for use before the loop runs. Returns 0 or -errno with *reterr_message (allocated)
  * naming the address and the remedy. */
 int listen_tcp(const char *address, int *ret_fd, char **reterr_message);
+
+/* Who may connect and what is offered is asked of these from now on; they must live as long as the listener.
+ * Requests under way go on as they began. */
+void listener_reload(Listener *l, const Settings *settings, const Access *access);
 
 Listener* listener_free(Listener *l);
 DEFINE_CLEANUP(Listener*, listener_free);

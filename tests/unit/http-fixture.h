@@ -30,8 +30,18 @@ typedef struct Http {
         Fixture f;
         Settings *settings;
         Listener *listener;
+        Access *access;
         struct sockaddr_in address;
 } Http;
+
+__attribute__((__unused__)) static Access* access_from(const char *text) {
+        char *error = NULL;
+        Access *a = NULL;
+
+        if (access_parse("tokens", text, &a, &error) < 0)
+                FAIL("%s", error ? error : "no memory");
+        return a;
+}
 
 static void http_init(Http *h, bool is_open, const char *token) {
         socklen_t n = sizeof(h->address);
@@ -57,6 +67,7 @@ static void http_init(Http *h, bool is_open, const char *token) {
 static void http_done(Http *h) {
         h->listener = listener_free(h->listener);
         h->settings = settings_free(h->settings);
+        h->access = access_free(h->access);
         fixture_done(&h->f);
 }
 
@@ -97,7 +108,7 @@ static void post_on(Http *h, int fd, const char *headers, const char *body) {
 }
 
 /* One request on its own connection, its whole reply in b. */
-static void exchange(Http *h, const char *request, Buffer *b) {
+__attribute__((__unused__)) static void exchange(Http *h, const char *request, Buffer *b) {
         int fd = http_connect(h);
 
         buffer_consume(b, b->n_bytes);

@@ -10,7 +10,12 @@ static const char* who(bool is_open, const char *token, const char *authorizatio
         Settings s = { .auth_token = (char*) token };
         int r;
 
-        r = auth_http(&s, is_open, authorization, x_mcp_auth, &p);
+        r = auth_http(&(AuthHttp) {
+                        .settings = &s,
+                        .is_open = is_open,
+                        .authorization = authorization,
+                        .x_mcp_auth = x_mcp_auth,
+                }, &p);
         ASSERT_TRUE(r == 0 || r == AUTH_E_DENIED);
         ASSERT_EQ_INT(p != NULL, r == 0);
         (void) snprintf(principal, sizeof(principal), "%s", p ? p : "");

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Connections: how many in all and from one address, and how long one may take to say what it wants. */
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include "base/timeutil.h"
+#include "transport/http.h"
+
+/* How often slow ones are looked for. */
+#define SWEEPS_PER_DEADLINE 6
+
+static void take_address(const struct sockaddr *address, struct in6_addr *ret) {
+        static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+        *ret = (struct in6_addr){};
+        if (!address)
+                return;
+        if (address->sa_family == AF_INET6)
+                memcpy(ret, &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr,
+                       sizeof(*ret));
+        else if (address->sa_family == AF_INET) {
+                memcpy(ret->s6_addr, mapped, sizeof(mapped));
+                memcpy(ret->s6_addr + sizeof(mapped),
+                       &((const struct sockaddr_in *) (const void *) address)->sin_addr,
+                       sizeof(struct in_addr));
+        }
+}
+
+/* This machine's own: a reverse proxy, or its users, whom MaxConnections= alone limits. A Unix socket has no
+ * address, which is all zero. */
+static bool is_exempt(const struct in6_addr *a) {
+        static const unsigned char loopback4[16] = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 };
+
+        return IN6_IS_ADDR_UNSPECIFIED(a) || IN6_IS_ADDR_LOOPBACK(a) ||
+               memcmp(a, loopback4, sizeof(loopback4)) == 0;
+}
+
+/* Whoever has one IPv6 address has the whole /64. */
+static bool is_same(const struct in6_addr *a, const struct in6_addr *b) {
+        return memcmp(a, b, IN6_IS_ADDR_V4MAPPED(a) ? 16 : 8) == 0;
+}
+
+void http_limits_admit(HttpConnection *c, const struct sockaddr *address) {
+        const Listener *l;
+        unsigned max;
+        size_t n = 0;
+
+        assert(c);
+
+        l = &c->server->listener;
+        max = l->p.settings->max_connections_per_address;
+        c->waiting_since_usec = now_monotonic_usec();
+        take_address(address, &c->address);
+        if (l->n_connections >= l->p.settings->max_connections) {
+                c->limit_status = MHD_HTTP_SERVICE_UNAVAILABLE;
+                return;
+        }
+        if (max == 0 || is_exempt(&c->address))
+                return;
+        for (const HttpConnection *i = c->server->connections; i; i = i->next)
+                n += i->limit_status == 0 && is_same(&i->address, &c->address);
+        if (n >= max)
+                c->limit_status = MHD_HTTP_TOO_MANY_REQUESTS;
+}
+
+const char *http_limits_message(const HttpConnection *c) {
+        assert(c);
+        assert(c->limit_status != 0);
+
+        return c->limit_status == MHD_HTTP_TOO_MANY_REQUESTS ?
+                       "Too many connections from this address (MaxConnectionsPerAddress=); try again "
+                       "later." :
+                       "Too many connections to this server (MaxConnections=); try again later.";
+}
+
+/* The library's timeout is one of silence: a header that grows by a letter now and then would hold its place
+ * for ever. */
+static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata) {
+        const HttpServer *s = userdata;
+        uint64_t now = now_monotonic_usec();
+
+        (void) usec;
+        for (const HttpConnection *c = s->connections; c; c = c->next)
+                if (!c->request && now > c->waiting_since_usec + s->headers_usec)
+                        (void) shutdown(c->fd, SHUT_RDWR);
+        (void) sd_event_source_set_time_relative(source, s->headers_usec / SWEEPS_PER_DEADLINE);
+        (void) sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+        return 0;
+}
+
+int http_limits_start(HttpServer *s) {
+        assert(s);
+
+        s->headers_usec = HTTP_HEADERS_USEC_MAX;
+        return sd_event_add_time_relative(s->listener.p.event, &s->sweep_source, CLOCK_MONOTONIC,
+                                          s->headers_usec / SWEEPS_PER_DEADLINE, 0, on_sweep, s);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Who may hold connections, for how long, and where a body ends. */
+
+#include "http-fixture.h"
+#include "transport/http.h"
+
+#define DISCOVER                                                                                            \
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server/discover\",\"params\":{\"_meta\":{"              \
+        "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                                       \
+        "\"io.modelcontextprotocol/clientCapabilities\":{}}}}"
+
+/* A connection from another loopback address than the exempt one. */
+static int connect_from(const Http *h, const char *address) {
+        struct sockaddr_in a = { .sin_family = AF_INET };
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        ASSERT_TRUE(fd >= 0);
+        ASSERT_EQ_INT(inet_pton(AF_INET, address, &a.sin_addr), 1);
+        ASSERT_EQ_INT(bind(fd, (const struct sockaddr *) &a, sizeof(a)), 0);
+        ASSERT_EQ_INT(connect(fd, (const struct sockaddr *) &h->address, sizeof(h->address)), 0);
+        ASSERT_EQ_INT(fd_set_nonblock(fd, true), 0);
+        return fd;
+}
+
+TEST(body_whose_end_is_ambiguous_is_refused_and_the_connection_ends) {
+        static const char *const headers[] = {
+                "Content-Length: 40\r\nTransfer-Encoding: chunked\r\n",
+                "Transfer-Encoding: chunked\r\nContent-Length: 40\r\n",
+                "Content-Length: 40\r\nContent-Length: 40\r\n",
+                "Content-Length: 40\r\nContent-Length: 4\r\n",
+                "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+                "Transfer-Encoding: identity, chunked\r\n",
+                "Transfer-Encoding: xchunked\r\n",
+                "Content-Length: 40, 40\r\n",
+                "Content-Length: +40\r\n",
+                "Content-Length: 0x28\r\n",
+                "Content-Length: -40\r\n",
+        };
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        char request[1024];
+        Http h;
+
+        http_init(&h, true, NULL);
+        for (size_t i = 0; i < ELEMENTSOF(headers); i++) {
+                int fd = http_connect(&h);
+                bool is_open;
+
+                buffer_consume(&b, b.n_bytes);
+                /* What follows would be answered by a server that believed the other header. */
+                (void) snprintf(request, sizeof(request),
+                                "POST /mcp HTTP/1.1\r\n" H J "%s\r\n" PING "POST /mcp HTTP/1.1\r\n" H J BODY,
+                                headers[i]);
+                fixture_send_str(&h.f, fd, request);
+                is_open = settle(&h, fd, &b);
+                for (unsigned k = 0; k < 20 && is_open; k++)
+                        is_open = settle(&h, fd, &b);
+                if (b.n_bytes > 0 && !strstr(b.data, "HTTP/1.1 400 "))
+                        FAIL("%s got:\n%s", headers[i], b.data);
+                if (b.n_bytes > 0 && strstr(b.data, "\"result\""))
+                        FAIL("%s was answered:\n%s", headers[i], b.data);
+                if (is_open)
+                        FAIL("%s left the connection open", headers[i]);
+                (void) safe_close(fd);
+                (void) fixture_run(&h.f);
+        }
+        http_done(&h);
+}
+
+TEST(requests_sent_at_once_are_answered_in_their_order) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), request = BUFFER_INIT(0);
+        size_t n = 0;
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        for (unsigned i = 0; i < 3; i++)
+                ASSERT_EQ_INT(buffer_printf(&request,
+                                            "POST /mcp HTTP/1.1\r\n" H J "Content-Length: 40\r\n\r\n"
+                                            "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"ping\"}",
+                                            i),
+                              0);
+        fd = http_connect(&h);
+        fixture_send(&h.f, fd, request.data, request.n_bytes);
+        for (unsigned i = 0; i < 20; i++)
+                (void) settle(&h, fd, &b);
+        for (const char *p = b.data; p && (p = strstr(p, "\"id\":")); p++)
+                ASSERT_EQ_INT(p[5], (char) ('0' + n++));
+        ASSERT_EQ_UINT(n, 3);
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(one_address_has_its_share_of_connections_only) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int fds[3];
+        Http h;
+
+        http_init(&h, true, NULL);
+        h.settings->max_connections_per_address = 2;
+        for (size_t i = 0; i < 3; i++) {
+                fds[i] = connect_from(&h, "127.0.0.2");
+                (void) fixture_run(&h.f);
+        }
+        post_on(&h, fds[2], "", PING);
+        (void) settle(&h, fds[2], &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 429 ");
+        ASSERT_CONTAINS(b.data, "Connection: close\r\n");
+        ASSERT_CONTAINS(reply_body(&b), "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-31001,");
+
+        /* Another address is served, and so is this one when it has let one go. */
+        (void) safe_close(fds[2]);
+        fds[2] = connect_from(&h, "127.0.0.3");
+        buffer_consume(&b, b.n_bytes);
+        post_on(&h, fds[2], "", PING);
+        (void) settle(&h, fds[2], &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        (void) safe_close(fds[2]);
+        (void) safe_close(fds[1]);
+        (void) fixture_run(&h.f);
+        fds[2] = connect_from(&h, "127.0.0.2");
+        buffer_consume(&b, b.n_bytes);
+        post_on(&h, fds[2], "", PING);
+        (void) settle(&h, fds[2], &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        (void) safe_close(fds[2]);
+        (void) safe_close(fds[0]);
+        http_done(&h);
+}
+
+TEST(handshakes_are_answered_beyond_every_limit) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        h.settings->max_connections = 1;
+        fd = http_connect(&h);
+        (void) fixture_run(&h.f);
+        post(&h, "", INITIALIZE, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 200 ");
+        ASSERT_CONTAINS(b.data, "Connection: close\r\n");
+        ASSERT_CONTAINS(b.data, "\"protocolVersion\":\"2025-06-18\"");
+        post(&h, "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: server/discover\r\n", DISCOVER, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 200 ");
+        ASSERT_CONTAINS(b.data, "supportedVersions");
+        post(&h, "", CALL("now"), &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 503 ");
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(headers_that_trickle_have_a_deadline) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        uint64_t deadline = now_monotonic_usec() + 10 * USEC_PER_SEC;
+        Http h;
+        HttpServer *s;
+        int fd;
+
+        http_init(&h, true, NULL);
+        s = (HttpServer *) h.listener;
+        s->headers_usec = 200 * USEC_PER_MSEC;
+        ASSERT_TRUE(sd_event_source_set_time_relative(s->sweep_source, 0) >= 0);
+        fd = http_connect(&h);
+        fixture_send_str(&h.f, fd, "POST /mcp HTTP/1.1\r\nX-Slow: ");
+        while (fixture_receive(&h.f, fd, &b)) {
+                ASSERT_TRUE(now_monotonic_usec() < deadline);
+                (void) write(fd, "x", 1);
+                (void) sd_event_run(h.f.event, 20 * USEC_PER_MSEC);
+        }
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        (void) safe_close(fd);
+
+        /* A call that runs has said what it wants. */
+        fd = http_connect(&h);
+        post_on(&h, fd, "", CALL("wait"));
+        deadline = now_monotonic_usec() + 600 * USEC_PER_MSEC;
+        while (now_monotonic_usec() < deadline)
+                (void) sd_event_run(h.f.event, 20 * USEC_PER_MSEC);
+        fixture_release(&h.f);
+        (void) settle(&h, fd, &b);
+        ASSERT_CONTAINS(reply_body(&b), RESULT);
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+TEST(named_tokens_are_taken_and_reloaded) {
+        static const char one[] = "token one sha256:"
+                                  "4b227777d4dd1fc61c6f884f48641d02b4d121d3fd328cb08b5531fcacdabf8a\n";
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+
+        http_init(&h, false, NULL);
+        post(&h, "X-MCP-AUTH: 4\r\n", PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 503 ");
+        h.access = access_from(one);
+        listener_reload(h.listener, h.settings, h.access);
+        post(&h, "X-MCP-AUTH: 4\r\n", PING, &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        post(&h, "Authorization: Bearer 4\r\n", PING, &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        post(&h, "Authorization: Bearer 5\r\n", PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 401 ");
+        post(&h, "Authorization: Bearer 4\r\nX-MCP-User: alice\r\n", PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 403 ");
+        http_done(&h);
+}
