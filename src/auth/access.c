@@ -82,7 +82,7 @@ int access_set_limit(PrincipalLimits *l, const char *key, const char *value) {
 }
 
 /* The words after kind and name. Returns NULL or what is wrong. */
-static const char *parse_words(AccessEntry *e, char *const *words) {
+static const char* parse_words(AccessEntry *e, char *const *words) {
         STRV_FOREACH(word, words) {
                 char *equals = strchr(*word, '=');
 
@@ -107,7 +107,7 @@ static const char *parse_words(AccessEntry *e, char *const *words) {
 }
 
 /* Returns NULL or what is wrong; *ret_is_empty for a line that says nothing. */
-static const char *parse_line(const Access *a, char *const *words, AccessEntry *e) {
+static const char* parse_line(const Access *a, char *const *words, AccessEntry *e) {
         const char *name;
 
         while (e->kind < _ACCESS_KIND_MAX && !streq(words[0], kinds[e->kind]))
@@ -210,7 +210,7 @@ int access_load(const char *path, Access **ret, char **reterr_message) {
         return access_parse(path, text, ret, reterr_message);
 }
 
-Access *access_free(Access *a) {
+Access* access_free(Access *a) {
         if (!a)
                 return NULL;
         free(a->entries);
@@ -242,7 +242,7 @@ int access_write_entry(const AccessEntry *e, Buffer *b) {
         return r < 0 ? r : buffer_append_str(b, "\n");
 }
 
-const AccessEntry *access_find(const Access *a, AccessKind kind, const char *name) {
+const AccessEntry* access_find(const Access *a, AccessKind kind, const char *name) {
         assert(a);
         assert(name);
 
@@ -252,7 +252,7 @@ const AccessEntry *access_find(const Access *a, AccessKind kind, const char *nam
         return NULL;
 }
 
-const AccessEntry *access_find_token(const Access *a, const char *token) {
+const AccessEntry* access_find_token(const Access *a, const char *token) {
         const AccessEntry *found = NULL;
         char digest[SHA256_HEX_CHARS + 1];
 
@@ -267,7 +267,7 @@ const AccessEntry *access_find_token(const Access *a, const char *token) {
         return found;
 }
 
-static const AccessEntry *find_for_uid(const Access *a, uid_t uid) {
+static const AccessEntry* find_for_uid(const Access *a, uid_t uid) {
         for (size_t i = 0; i < a->n_entries; i++)
                 if (a->entries[i].kind == ACCESS_USER && auth_uid_is(uid, a->entries[i].name))
                         return a->entries + i;
@@ -304,5 +304,5 @@ void access_limits(const Access *a, const char *principal, PrincipalLimits *ret)
                 e = access_find(a, ACCESS_PROXY, "");
         else if (strncmp(principal, "uid:", 4) == 0 && parse_uint64(rest, &uid) == 0)
                 e = find_for_uid(a, (uid_t) uid);
-        *ret = e ? e->limits : (PrincipalLimits){};
+        *ret = e ? e->limits : (PrincipalLimits) {};
 }

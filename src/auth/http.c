@@ -13,7 +13,7 @@
 
 /* "Bearer" is compared without case (RFC 9110 §11.1), one or more spaces follow; the token68 after it is
  * exact. NULL for another scheme. */
-static const char *bearer_token(const char *authorization) {
+static const char* bearer_token(const char *authorization) {
         static const char scheme[] = "Bearer";
         const char *p;
 
@@ -26,7 +26,7 @@ static const char *bearer_token(const char *authorization) {
 }
 
 /* Both headers are always looked at, so that the time tells nothing about which one was sent. */
-static const AccessEntry *find_named(const AuthHttp *facts, const char *bearer) {
+static const AccessEntry* find_named(const AuthHttp *facts, const char *bearer) {
         const AccessEntry *by_bearer, *by_header;
 
         if (!facts->access)

@@ -64,10 +64,6 @@ void engine_requeue(ExecEngine *e, ExecJob *j) {
         engine_update_soon(e);
 }
 
-static ExecJob* job_of_queue_item(QueueItem *item) {
-        return (ExecJob*) ((char*) item - offsetof(ExecJob, queue_item));
-}
-
 static void engine_fail_queued(ExecEngine *e, const char *explanation) {
         QueueItem *item;
 
@@ -214,10 +210,15 @@ static void engine_update_queue(ExecEngine *e) {
         while (e->queue.n_items > 0 && e->n_active < e->n_slots) {
                 ExecJob *j;
 
+                QueueItem *item;
+
                 if (!engine_is_connected(e))
                         return;
 
-                j = job_of_queue_item(queue_pop(&e->queue));
+                item = queue_pop_if(&e->queue, engine_may_start, e);
+                if (!item)
+                        return;
+                j = job_of_queue_item(item);
                 j->unit = unit_free(j->unit); /* of the first try, if this is the second */
                 engine_occupy(e, j);
                 job_start(j);
@@ -378,43 +379,10 @@ ExecEngine* exec_engine_free(ExecEngine *e) {
         return NULL;
 }
 
-/* Returns 0 or EXEC_E_BUSY. */
-static int engine_admit(const ExecEngine *e, const char *principal, char **reterr_message) {
-        const Settings *s = e->settings;
-        size_t n_all = e->n_active + e->queue.n_items;
-        size_t n_running = MIN_OF(n_all, (size_t) e->n_slots), n_waiting = n_all - n_running, n_own;
-
-        if (e->is_draining) {
-                (void) str_printf(reterr_message, "The service is stopping and takes no new programs; try "
-                                                  "again in some seconds.");
-                return EXEC_E_BUSY;
-        }
-
-        /* Requests in the queue that have a free slot before them only wait for the launcher. */
-        if (n_all < e->n_slots)
-                return 0;
-        n_own = queue_n_of(&e->queue, principal);
-        n_own -= MIN_OF(n_own, n_running - e->n_active);
-
-        if (n_waiting >= s->queue_max) {
-                (void) str_printf(reterr_message, "The service is busy: %zu running, %zu waiting, and no "
-                                                  "more than %u may wait. Try again in some seconds.",
-                                  n_running, n_waiting, s->queue_max);
-                return EXEC_E_BUSY;
-        }
-        if (n_own >= s->queue_max_per_user) {
-                (void) str_printf(reterr_message, "The service is busy: %zu running, %zu of yours waiting, "
-                                                  "and no more than %u of one user may wait. Try again when "
-                                                  "some of them have ended.",
-                                  n_running, n_own, s->queue_max_per_user);
-                return EXEC_E_BUSY;
-        }
-        return 0;
-}
-
 int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHandlers *handlers,
                        void *userdata, ExecJob **ret, char **reterr_message) {
         _cleanup_(job_freep) ExecJob *j = NULL;
+        PrincipalLimits limits = {};
         int r;
 
         assert(e);
@@ -422,7 +390,7 @@ int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHa
         assert(handlers && handlers->on_done);
         assert(reterr_message);
 
-        r = engine_admit(e, take_request->principal, reterr_message);
+        r = engine_admit(e, take_request->principal, &limits, reterr_message);
         if (r != 0)
                 return r;
 
@@ -433,6 +401,9 @@ int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHa
         if (r < 0)
                 return r;
 
+        take_request->limits = limits;
+        if (limits.timeout_usec > 0)
+                take_request->timeout_usec = MIN_OF(take_request->timeout_usec, limits.timeout_usec);
         j->request = take_request;
         pool_want(&e->pool);
         engine_update_soon(e);

@@ -69,5 +69,10 @@ void engine_deliver(ExecEngine *e, ExecJob *j);
 /* The job's unit ended before it had the code: back to the front of the queue, without the unit. */
 void engine_requeue(ExecEngine *e, ExecJob *j);
 
+/* admission.c. engine_admit() returns 0, EXEC_E_BUSY with a sentence, or -errno. */
+ExecJob* job_of_queue_item(QueueItem *item);
+bool engine_may_start(const QueueLine *line, void *userdata);
+int engine_admit(const ExecEngine *e, const char *principal, PrincipalLimits *limits, char **reterr_message);
+
 void engine_unit_parameters(const ExecEngine *e, uint64_t runtime_usec, UnitParameters *ret);
 HintFacts engine_hint_facts(const ExecEngine *e);

@@ -62,6 +62,9 @@ typedef struct ExecEngineParameters {
          * (allocated) that says what is wrong and what to do. Called when there is work and no
          * connection. */
         int (*connect)(void *userdata, char **reterr_message);
+        /* Asked before a request is admitted: what its principal may use. 0, or EXEC_E_BUSY with a sentence
+         * (allocated) when it may not start anything now, or -errno. NULL: nobody has limits of their own. */
+        int (*admit)(const char *principal, PrincipalLimits *ret, char **reterr_message, void *userdata);
         /* Every finished run, for the journal and the metrics; before the job's own on_done. */
         void (*on_finished)(const ExecRequest *request, const ExecResult *result, void *userdata);
         /* The number of runs and queued requests became zero or stopped being zero: for exit on idle. */
@@ -88,6 +91,9 @@ int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHa
 /* Ends the run (queued, starting or running) with status cancelled. The handlers are not called any more;
  * the job pointer is invalid afterwards. The slot is free once the unit is dead. */
 void exec_job_cancel(ExecJob *j);
+
+/* Ends the run as well, but its handlers are still called: on_done with status cancelled follows. */
+void exec_job_stop(ExecJob *j);
 
 const char* exec_job_run_id(const ExecJob *j);
 uint64_t exec_job_elapsed_usec(const ExecJob *j); /* since its code was sent, 0 before */

@@ -201,6 +201,11 @@ ExecJob* job_free(ExecJob *j) {
         return NULL;
 }
 
+/* own: a principal's, 0 where it has none. */
+static uint64_t smaller_limit(uint64_t common, uint64_t own) {
+        return own > 0 ? MIN_OF(common, own) : common;
+}
+
 void job_start(ExecJob *j) {
         UnitParameters p;
         int r;
@@ -211,13 +216,17 @@ void job_start(ExecJob *j) {
 
         j->started_usec = now_monotonic_usec();
         j->sent_usec = 0;
-        j->unit = j->is_retry ? NULL : pool_take(&j->engine->pool);
+        /* A warm unit has the memory that everybody may have. */
+        j->unit = j->is_retry || j->request->limits.memory_max_bytes > 0 ? NULL :
+                                                                            pool_take(&j->engine->pool);
         j->is_warm = j->unit;
 
         if (j->unit)
                 unit_set_handlers(j->unit, &job_unit_handlers, j);
         else {
                 engine_unit_parameters(j->engine, j->request->timeout_usec, &p);
+                p.limits.memory_max_bytes = smaller_limit(p.limits.memory_max_bytes,
+                                                          j->request->limits.memory_max_bytes);
                 r = unit_new(&p, &job_unit_handlers, j, &j->unit);
                 if (r < 0) {
                         job_fail(j, r == -EMFILE || r == -ENFILE ?
@@ -283,11 +292,14 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .is_sent = u && job_is_started(j),
                 .explanation = j->explanation,
                 .timeout_usec = j->request->timeout_usec,
-                .max_timeout_usec = j->engine->settings->max_timeout_usec,
+                .max_timeout_usec = smaller_limit(j->engine->settings->max_timeout_usec,
+                                                  j->request->limits.timeout_usec),
                 .output_limit_bytes = j->engine->settings->max_output_bytes * COLLECTOR_FLOOD_FACTOR,
                 .hint_facts = engine_hint_facts(j->engine),
                 .err = r->err,
         };
+        f.hint_facts.memory_max_bytes = smaller_limit(f.hint_facts.memory_max_bytes,
+                                                      j->request->limits.memory_max_bytes);
         if (u) {
                 f.fate = u->fate;
                 f.fault = u->fault;
@@ -307,11 +319,8 @@ void job_result(const ExecJob *j, ExecResult *r) {
         result_judge(&f, r);
 }
 
-void exec_job_cancel(ExecJob *j) {
+void exec_job_stop(ExecJob *j) {
         assert(j);
-
-        j->handlers = (ExecJobHandlers) {};
-        j->userdata = NULL;
 
         if (j->state == JOB_QUEUED) {
                 queue_remove(&j->engine->queue, &j->queue_item);
@@ -319,6 +328,14 @@ void exec_job_cancel(ExecJob *j) {
                 job_set_state(j, JOB_DONE);
         } else
                 job_end(j, JOB_REASON_CANCELLED);
+}
+
+void exec_job_cancel(ExecJob *j) {
+        assert(j);
+
+        j->handlers = (ExecJobHandlers) {};
+        j->userdata = NULL;
+        exec_job_stop(j);
 }
 
 const char* exec_job_run_id(const ExecJob *j) {

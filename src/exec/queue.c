@@ -103,13 +103,14 @@ void queue_remove(Queue *q, QueueItem *item) {
         }
 }
 
-QueueItem* queue_pop(Queue *q) {
+QueueItem* queue_pop_if(Queue *q, QueueMayStart may_start, void *userdata) {
         QueueItem *item;
         QueueLine *l;
 
         assert(q);
 
-        l = q->lines.first;
+        for (l = q->lines.first; l && may_start && !may_start(l, userdata);)
+                l = l->lines.next;
         if (!l)
                 return NULL;
 
@@ -120,6 +121,10 @@ QueueItem* queue_pop(Queue *q) {
         item = l->items.first;
         queue_remove(q, item);
         return item;
+}
+
+QueueItem* queue_pop(Queue *q) {
+        return queue_pop_if(q, NULL, NULL);
 }
 
 size_t queue_n_of(const Queue *q, const char *principal) {

@@ -5,6 +5,7 @@
  * requests does not make another one with a single request wait behind all of them. Bounds are the
  * caller's. */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "exec/list.h"
@@ -39,6 +40,10 @@ int queue_push(Queue *q, const char *principal, QueueItem *item);
 
 /* For what was served once and must be served again: it comes next. Returns 0 or -ENOMEM. */
 int queue_push_front(Queue *q, const char *principal, QueueItem *item);
+
+/* The next one whose principal may have it now (may_start NULL: each); NULL when there is none. */
+typedef bool (*QueueMayStart)(const QueueLine *line, void *userdata);
+QueueItem* queue_pop_if(Queue *q, QueueMayStart may_start, void *userdata);
 
 /* NULL when nobody waits. */
 QueueItem* queue_pop(Queue *q);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/digest.h"
+#include "base/limits.h"
 #include "base/macro.h"
 
 typedef enum ExecStatus {
@@ -35,6 +36,7 @@ typedef struct ExecRequest {
         size_t stdin_bytes;
         uint64_t timeout_usec; /* clamped already */
         char code_sha256[SHA256_HEX_CHARS + 1];
+        PrincipalLimits limits; /* of this principal, as admission found them; set by the engine */
 } ExecRequest;
 
 int exec_request_new(ExecRequest **ret);

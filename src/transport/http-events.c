@@ -23,8 +23,8 @@ struct HttpEvents {
         HttpEvents *next, **to_this;
 };
 
-static HttpEvents *events_from_sink(McpSink *sink) {
-        return (HttpEvents *) ((char *) sink - offsetof(HttpEvents, sink));
+static HttpEvents* events_from_sink(McpSink *sink) {
+        return (HttpEvents*) ((char*) sink - offsetof(HttpEvents, sink));
 }
 
 /* During a graceful stop the stream ends once everything in it is answered. */
@@ -56,7 +56,7 @@ static const McpSinkOps events_sink_ops = {
         .finish = events_finish,
 };
 
-HttpEvents *http_events_free(HttpEvents *e) {
+HttpEvents* http_events_free(HttpEvents *e) {
         if (!e)
                 return NULL;
 
@@ -101,7 +101,7 @@ enum MHD_Result http_events_open(HttpRequest *q) {
         return http_reply_stream(q);
 }
 
-static HttpEvents *find_events(const HttpRequest *q, const char *id) {
+static HttpEvents* find_events(const HttpRequest *q, const char *id) {
         for (HttpEvents *e = q->server->events; e; e = e->next)
                 if (streq(e->id, id) && streq(e->request->principal, q->principal) && !e->request->is_gone)
                         return e;

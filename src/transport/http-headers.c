@@ -93,7 +93,7 @@ static int copy_trimmed(const char *value, char **ret) {
 }
 
 /* The address the client connected to, as it would write it in a URL. */
-static const char *local_address(int fd, char buffer[static INET6_ADDRSTRLEN]) {
+static const char* local_address(int fd, char buffer[static INET6_ADDRSTRLEN]) {
         union {
                 struct sockaddr sa;
                 struct sockaddr_in in;
@@ -114,7 +114,7 @@ static const char *local_address(int fd, char buffer[static INET6_ADDRSTRLEN]) {
 }
 
 static int refuse(HttpRequest *q, unsigned status, int code, const char *message) {
-        q->refusal = (HttpRefusal){ .status = status, .code = code, .message = message };
+        q->refusal = (HttpRefusal) { .status = status, .code = code, .message = message };
         return 0;
 }
 

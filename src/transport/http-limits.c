@@ -18,12 +18,12 @@ static void take_address(const struct sockaddr *address, struct in6_addr *ret) {
         if (!address)
                 return;
         if (address->sa_family == AF_INET6)
-                memcpy(ret, &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr,
+                memcpy(ret, &((const struct sockaddr_in6*) (const void*) address)->sin6_addr,
                        sizeof(*ret));
         else if (address->sa_family == AF_INET) {
                 memcpy(ret->s6_addr, mapped, sizeof(mapped));
                 memcpy(ret->s6_addr + sizeof(mapped),
-                       &((const struct sockaddr_in *) (const void *) address)->sin_addr,
+                       &((const struct sockaddr_in*) (const void*) address)->sin_addr,
                        sizeof(struct in_addr));
         }
 }
@@ -65,7 +65,7 @@ void http_limits_admit(HttpConnection *c, const struct sockaddr *address) {
                 c->limit_status = MHD_HTTP_TOO_MANY_REQUESTS;
 }
 
-const char *http_limits_message(const HttpConnection *c) {
+const char* http_limits_message(const HttpConnection *c) {
         assert(c);
         assert(c->limit_status != 0);
 

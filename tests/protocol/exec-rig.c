@@ -79,12 +79,21 @@ Rig* rig_setup(const FakeScript *script) {
         return rig;
 }
 
+static int rig_admit(const char *principal, PrincipalLimits *ret, char **reterr_message, void *userdata) {
+        const Rig *rig = userdata;
+
+        (void) reterr_message;
+        *ret = streq(principal, "limited") ? rig->limits : (PrincipalLimits) {};
+        return 0;
+}
+
 ExecEngine* rig_engine(Rig *rig) {
         if (!rig->engine)
                 need(engine_new_with_times(&(const ExecEngineParameters) {
                                                    .event = rig->event,
                                                    .settings = rig->settings,
                                                    .connect = rig_connect,
+                                                   .admit = rig_admit,
                                                    .on_finished = rig_on_finished,
                                                    .on_idle_changed = rig_on_idle_changed,
                                                    .userdata = rig,

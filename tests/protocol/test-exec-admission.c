@@ -426,3 +426,59 @@ TEST(floods_do_not_keep_others_waiting) {
         ASSERT_TRUE(rig_wait_idle(rig));
         rig_teardown(rig);
 }
+
+TEST(principal_runs_no_more_at_once_than_it_may_and_stops_nobody_else) {
+        Rig *rig = rig_setup(NULL);
+        char message[512];
+        Run own[4], other;
+
+        rig->limits = (PrincipalLimits) { .parallel = 1, .queue = 2, .has_queue = true };
+        for (int i = 0; i < 3; i++)
+                ASSERT_EQ_INT(submit_as(rig, own + i, "limited", "sleep 0.3", message), 0);
+        ASSERT_EQ_INT(submit_as(rig, own + 3, "limited", "sleep 0.3", message), EXEC_E_BUSY);
+        ASSERT_CONTAINS(message, "2 of yours waiting, and no more than 2 of one user may wait");
+        /* The second slot is free, and not for those who came first. */
+        ASSERT_EQ_INT(submit_as(rig, &other, "other", "echo x", message), 0);
+        ASSERT_TRUE(rig_wait_done(rig, &other));
+        assert_status(&other, EXEC_OK);
+        ASSERT_EQ_UINT(exec_engine_n_running(rig->engine) + exec_engine_n_queued(rig->engine), 3);
+        for (int i = 0; i < 3; i++) {
+                ASSERT_TRUE(rig_wait_done(rig, own + i));
+                assert_status(own + i, EXEC_OK);
+        }
+        ASSERT_TRUE(own[1].queued_usec >= 250 * USEC_PER_MSEC);
+        ASSERT_TRUE(own[2].queued_usec >= 500 * USEC_PER_MSEC);
+        ASSERT_TRUE(rig_wait_idle(rig));
+        rig_teardown(rig);
+}
+
+TEST(principal_that_may_not_wait_is_busy_at_once) {
+        Rig *rig = rig_setup(NULL);
+        char message[512];
+        Run first, second;
+
+        rig->limits = (PrincipalLimits) { .parallel = 1, .has_queue = true };
+        ASSERT_EQ_INT(submit_as(rig, &first, "limited", "sleep 0.2", message), 0);
+        ASSERT_EQ_INT(submit_as(rig, &second, "limited", "echo x", message), EXEC_E_BUSY);
+        ASSERT_CONTAINS(message, "no more than 0 of one user");
+        ASSERT_TRUE(rig_wait_done(rig, &first));
+        assert_status(&first, EXEC_OK);
+        ASSERT_TRUE(rig_wait_idle(rig));
+        rig_teardown(rig);
+}
+
+TEST(own_limits_of_time_and_memory_are_the_smaller_ones) {
+        Rig *rig = rig_setup(NULL);
+        char message[512];
+        Run run;
+
+        rig->limits.timeout_usec = 200 * USEC_PER_MSEC;
+        rig->limits.memory_max_bytes = 64 * MIB;
+        ASSERT_EQ_INT(submit_as(rig, &run, "limited", "sleep 5", message), 0);
+        ASSERT_TRUE(rig_wait_done(rig, &run));
+        assert_status(&run, EXEC_TIMEOUT);
+        ASSERT_TRUE(run.done_usec - run.submitted_usec < 900 * USEC_PER_MSEC);
+        ASSERT_EQ_UINT(report_of(rig)->limits.memory_max_bytes, 64 * MIB);
+        ASSERT_TRUE(rig_wait_idle(rig));
+        rig_teardown(rig);
+}

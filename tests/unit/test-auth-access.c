@@ -11,7 +11,7 @@
 #define SECRET "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 #define OTHER "sha256:d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"
 
-static Access *parse(const char *text) {
+static Access* parse(const char *text) {
         char *error = NULL;
         Access *a = NULL;
 
@@ -90,14 +90,14 @@ TEST(token_is_found_by_what_it_is_only) {
         ASSERT_TRUE(!access_find_token(a, SECRET));
 }
 
-static const char *who(const Access *a, const char *token, const char *user, bool is_proxy) {
+static const char* who(const Access *a, const char *token, const char *user, bool is_proxy) {
         static char principal[200];
         _cleanup_free_ char *p = NULL;
         const Settings s = {};
         int r;
 
         r = auth_http(
-                &(AuthHttp){
+                &(AuthHttp) {
                         .settings = &s,
                         .access = a,
                         .x_mcp_auth = token,

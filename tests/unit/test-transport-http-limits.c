@@ -17,8 +17,8 @@ static int connect_from(const Http *h, const char *address) {
 
         ASSERT_TRUE(fd >= 0);
         ASSERT_EQ_INT(inet_pton(AF_INET, address, &a.sin_addr), 1);
-        ASSERT_EQ_INT(bind(fd, (const struct sockaddr *) &a, sizeof(a)), 0);
-        ASSERT_EQ_INT(connect(fd, (const struct sockaddr *) &h->address, sizeof(h->address)), 0);
+        ASSERT_EQ_INT(bind(fd, (const struct sockaddr*) &a, sizeof(a)), 0);
+        ASSERT_EQ_INT(connect(fd, (const struct sockaddr*) &h->address, sizeof(h->address)), 0);
         ASSERT_EQ_INT(fd_set_nonblock(fd, true), 0);
         return fd;
 }
@@ -158,7 +158,7 @@ TEST(headers_that_trickle_have_a_deadline) {
         int fd;
 
         http_init(&h, true, NULL);
-        s = (HttpServer *) h.listener;
+        s = (HttpServer*) h.listener;
         s->headers_usec = 200 * USEC_PER_MSEC;
         ASSERT_TRUE(sd_event_source_set_time_relative(s->sweep_source, 0) >= 0);
         fd = http_connect(&h);
