@@ -75,7 +75,9 @@ const ProfileRow profile_run[] = {
                         257), /* the journal's would be there */
 
         /* What it may ask of the kernel. io_uring opens sockets past RestrictAddressFamilies=, and
-         * @system-service contains it, so it is denied by name. */
+         * @system-service contains it, so it is denied by name. @aio: its contexts come out of one small
+         * number for the whole machine (fs.aio-max-nr), which a single run could take from every database
+         * on it. */
         FIXED_NUMBER("RestrictNamespaces", VALUE_UINT64, IN_BOTH, 0),
         FIXED_NUMBER("RestrictSUIDSGID", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("RestrictRealtime", VALUE_BOOL, IN_BOTH, true),
@@ -85,8 +87,8 @@ const ProfileRow profile_run[] = {
         FIXED_NUMBER("SystemCallErrorNumber", VALUE_INT32, IN_BOTH, 1),
         FIXED_TEXT("SystemCallFilter", VALUE_ALLOW, IN_BOTH, "@system-service"),
         FIXED_TEXT("SystemCallFilter", VALUE_DENY, IN_BOTH,
-                   "@privileged @resources @keyring @debug io_uring_setup io_uring_enter io_uring_register "
-                   "userfaultfd"),
+                   "@privileged @resources @keyring @debug @aio io_uring_setup io_uring_enter "
+                   "io_uring_register userfaultfd"),
 
         /* How much of everything. */
         COMPUTED("MemoryMax", VALUE_UINT64, IN_BOTH, SOURCE_MEMORY_MAX),

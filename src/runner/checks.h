@@ -69,7 +69,11 @@
         X(35, SET_USER_ID, "a run can make set-user-ID files",                                              \
           "RestrictSUIDSGID= is not effective here: use a systemd with +SECCOMP.")                          \
         X(36, REALTIME, "a run can take realtime priority",                                                 \
-          "RestrictRealtime= is not effective here: use a systemd with +SECCOMP.")
+          "RestrictRealtime= is not effective here: use a systemd with +SECCOMP.")                          \
+        X(37, AIO, "a run can take the machine's asynchronous I/O contexts",                                \
+          "SystemCallFilter= is not effective here: use a systemd with +SECCOMP.")                          \
+        X(38, HUGE_PAGES, "a run can take the machine's huge pages",                                        \
+          "Use a kernel with seccomp filters (CONFIG_SECCOMP_FILTER).")
 
 #define _RUNNER_CHECK_ENUM(number, name, sentence, remedy) RUNNER_CHECK_##name = (number),
 enum {

@@ -6,6 +6,7 @@
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,6 +16,8 @@
 #include "base/macro.h"
 #include "runner/checks.h"
 #include "runner/probes.h"
+
+#define HUGE_PAGE_BYTES (2u << 20)
 
 /* Refused by a filter or not there at all. Any other error means that the kernel looked at the arguments:
  * the call got through. */
@@ -50,6 +53,26 @@ static bool can_use_io_uring(void) {
                !is_refused(syscall(SYS_io_uring_enter, -1, 0, 0, 0, NULL, 0));
 }
 
+/* A call that can only fail, whoever may make it. */
+static bool can_use_aio(void) {
+        return !is_refused(syscall(SYS_io_setup, 0, NULL));
+}
+
+/* ENOMEM would only say that just now the machine has none to give. */
+static bool can_take_huge_pages(void) {
+#ifndef __s390x__ /* see huge-pages.c */
+        void *p = mmap(NULL, HUGE_PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+        if (p != MAP_FAILED) {
+                (void) munmap(p, HUGE_PAGE_BYTES);
+                return true;
+        }
+        if (errno != EPERM)
+                return true;
+#endif
+        return !is_refused(syscall(SYS_memfd_create, "probe", MFD_HUGETLB));
+}
+
 static bool can_use_keyrings(void) {
         return !is_refused(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0)) ||
                !is_refused(syscall(SYS_add_key, "user", "mcp-exec", "x", 1, KEY_SPEC_PROCESS_KEYRING));
@@ -74,6 +97,8 @@ int probe_harmless(void) {
                 return RUNNER_CHECK_IO_URING;
         if (can_use_keyrings())
                 return RUNNER_CHECK_KEYRINGS;
+        if (can_use_aio())
+                return RUNNER_CHECK_AIO;
 
         return RUNNER_CHECK_OK;
 }
@@ -87,6 +112,8 @@ int probe_all(const char *writable_dir) {
         check = probe_harmless();
         if (check != RUNNER_CHECK_OK)
                 return check;
+        if (can_take_huge_pages())
+                return RUNNER_CHECK_HUGE_PAGES;
         if (can_set_user_id(writable_dir))
                 return RUNNER_CHECK_SET_USER_ID;
         if (!is_refused(sched_setscheduler(0, SCHED_FIFO, &realtime)))

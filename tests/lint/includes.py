@@ -46,11 +46,12 @@ FOREIGN = {
 
 LIBC = set("""
     arpa/inet.h assert.h ctype.h dirent.h endian.h errno.h fcntl.h getopt.h grp.h inttypes.h limits.h
-    linux/io_uring.h linux/keyctl.h linux/magic.h linux/openat2.h linux/sockios.h net/if.h netdb.h
+    linux/filter.h linux/io_uring.h linux/keyctl.h linux/magic.h linux/openat2.h linux/seccomp.h
+    linux/sockios.h net/if.h netdb.h
     netinet/in.h netinet/tcp.h poll.h pwd.h sched.h signal.h spawn.h stdarg.h stdatomic.h stdbool.h stddef.h
     stdint.h stdio.h stdlib.h string.h strings.h sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h
     sys/ioctl.h sys/mman.h sys/mount.h sys/prctl.h sys/ptrace.h sys/random.h sys/resource.h sys/sendfile.h
-    sys/signalfd.h sys/socket.h sys/stat.h sys/statfs.h sys/statvfs.h sys/syscall.h sys/sysmacros.h
+    sys/shm.h sys/signalfd.h sys/socket.h sys/stat.h sys/statfs.h sys/statvfs.h sys/syscall.h sys/sysmacros.h
     sys/time.h sys/timerfd.h sys/types.h sys/uio.h sys/un.h sys/utsname.h sys/vfs.h sys/wait.h sys/xattr.h
     syslog.h termios.h time.h unistd.h
 """.split())

@@ -100,10 +100,22 @@ def test_dangerous_calls_are_refused():
     code = ("import ctypes, os\nl = ctypes.CDLL(None, use_errno=True)\n"
             "calls = {'io_uring_setup': (425, 1, 0), 'unshare_user': (272, 0x10000000), 'add_key': (248, 0, 0, 0, 0, 0),\n"
             "  'keyctl': (250, 0, 0, 0), 'ptrace': (101, 0, 0, 0, 0), 'mount': (165, 0, 0, 0, 0, 0), 'bpf': (321, 0, 0, 0),\n"
-            "  'kexec_load': (246, 0, 0, 0, 0), 'perf_event_open': (298, 0, 0, 0, 0, 0), 'setns': (308, 0, 0), 'userfaultfd': (323, 1)}\n"
+            "  'io_setup': (206, 0, 0), 'kexec_load': (246, 0, 0, 0, 0), 'perf_event_open': (298, 0, 0, 0, 0, 0), 'setns': (308, 0, 0), 'userfaultfd': (323, 1)}\n"
             "for name, args in calls.items():\n  r = l.syscall(*args)\n  e = ctypes.get_errno()\n"
             "  if r >= 0 or e not in (1, 38): print(name, r, e)\n"
             "try: os.chmod('/tmp/work', 0o4755)\nexcept OSError: pass\nelse: print('suid', oct(os.stat('/tmp/work').st_mode))\nprint('end')")
+    with Client() as c:
+        _finds_nothing(c, code)
+
+
+def test_resources_of_the_whole_machine_cannot_be_taken():
+    # Asynchronous I/O contexts are counted per machine, huge pages by no controller that systemd knows.
+    code = ("import ctypes, mmap\nl = ctypes.CDLL(None, use_errno=True)\nbox = ctypes.c_ulong()\n"
+            "if l.syscall(206, 1000, ctypes.byref(box)) != -1 or ctypes.get_errno() != 1: print('aio', ctypes.get_errno())\n"
+            "if l.syscall(319, b'x', 4) != -1 or ctypes.get_errno() != 1: print('memfd', ctypes.get_errno())\n"
+            "try: mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000)\n"
+            "except OSError as e:\n  if e.errno != 1: print('mmap', e.errno)\nelse: print('mmap')\n"
+            "mmap.mmap(-1, 2 << 20)\nprint('end')")
     with Client() as c:
         _finds_nothing(c, code)
 

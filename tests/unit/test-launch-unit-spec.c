@@ -108,7 +108,7 @@ static void has_no(const char *text, const char *part) {
         "SystemCallArchitectures=native\n"                                                              \
         "SystemCallErrorNumber=1\n"                                                                     \
         "SystemCallFilter=@system-service\n"                                                            \
-        "SystemCallFilter=~@privileged @resources @keyring @debug io_uring_setup io_uring_enter "       \
+        "SystemCallFilter=~@privileged @resources @keyring @debug @aio io_uring_setup io_uring_enter "  \
         "io_uring_register userfaultfd\n"                                                              \
         "MemoryMax=536870912\n"                                                                         \
         "MemorySwapMax=0\n"

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+
+/* No huge pages. The administrator reserves them, for a database as a rule; no controller that systemd
+ * knows counts them, and MemoryMax= does not either: one run could take them all. systemd has no property
+ * for it, and its system call filter does not look at arguments, so this one is ours. It comes on top of
+ * systemd's, which has refused the calls of other architectures already (SystemCallArchitectures=native).
+ * The kernel remembers which calls a filter always allows: only these three cost anything. */
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+
+#include "base/macro.h"
+#include "runner/runner.h"
+
+/* All flags in question stand in the lower half of an argument. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define ARGUMENT(n) (offsetof(struct seccomp_data, args) + 8 * (n))
+#else
+#define ARGUMENT(n) (offsetof(struct seccomp_data, args) + 8 * (n) + 4)
+#endif
+
+#define LOAD(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned) (offset))
+#define RETURN(action) BPF_STMT(BPF_RET | BPF_K, (action))
+#define REFUSE RETURN(SECCOMP_RET_ERRNO | EPERM)
+
+/* Five instructions: the call with this flag is refused, without it allowed; other calls go on. */
+#define DENY_FLAG(call, argument, flag)                                                                     \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned) (call), 0, 4), LOAD(ARGUMENT(argument)),             \
+                BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (unsigned) (flag), 0, 1), REFUSE,                      \
+                RETURN(SECCOMP_RET_ALLOW)
+
+/* Where there is an mmap2(), nobody needs the mmap() whose arguments stand in memory, which no filter sees.
+ * s390x has only that one: there this wall has a hole. */
+#if defined(SYS_mmap2) && defined(SYS_mmap)
+#define DENY_MMAP                                                                                           \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 1), REFUSE, DENY_FLAG(SYS_mmap2, 3, MAP_HUGETLB)
+#elif defined(SYS_mmap2)
+#define DENY_MMAP DENY_FLAG(SYS_mmap2, 3, MAP_HUGETLB)
+#elif !defined(__s390x__)
+#define DENY_MMAP DENY_FLAG(SYS_mmap, 3, MAP_HUGETLB)
+#endif
+
+int huge_pages_deny(void) {
+        struct sock_filter filter[] = {
+                LOAD(offsetof(struct seccomp_data, nr)),
+#ifdef DENY_MMAP
+                DENY_MMAP,
+#endif
+                DENY_FLAG(SYS_memfd_create, 1, MFD_HUGETLB),
+                DENY_FLAG(SYS_shmget, 2, SHM_HUGETLB),
+                RETURN(SECCOMP_RET_ALLOW),
+        };
+        const struct sock_fprog program = { .len = ELEMENTSOF(filter), .filter = filter };
+
+        return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0 ? -errno : 0;
+}
