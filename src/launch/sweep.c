@@ -38,14 +38,14 @@ static bool is_leftover(Manager *m, const char *path) {
         return streq(slice, SLICE_UNIT) && strv_length(references) == 0;
 }
 
-/* The answers are errors where there is nothing left to kill, to stop or to forget. */
+/* The answers are errors where there is nothing left to kill or to stop. Stopping also cancels a queued
+ * restart. Not ResetFailedUnit: it would reset the start limit as well, which is what keeps a run from
+ * being executed again; dead units without references go by themselves (CollectMode=). */
 static void end_unit(Manager *m, const char *name) {
         (void) sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "KillUnit", NULL,
                                   NULL, "ssi", name, "all", (int32_t) SIGKILL);
         (void) sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "StopUnit", NULL,
                                   NULL, "ss", name, "replace");
-        (void) sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "ResetFailedUnit",
-                                  NULL, NULL, "s", name);
 }
 
 int sweep_leftovers(Manager *m) {
