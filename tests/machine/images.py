@@ -95,8 +95,9 @@ def packages(kind, suite):
 def recipe_key(kind, suite):
     units = [u.read_bytes() for u in sorted((HERE / "units").glob("*.service"))] if kind == "run" else []
     files = [c.read_bytes() for c in host.certificates()] if kind != "kernel" else []
-    return host.digest(RECIPE, kind, suite, packages(kind, suite), hooks(kind), host.apt_options(),
-                       *units, *files)
+    # Two checkouts share an image: where the tree lies is no part of the recipe.
+    steps = [hook.replace(str(HERE), "") for hook in hooks(kind)]
+    return host.digest(RECIPE, kind, suite, packages(kind, suite), steps, host.apt_options(), *units, *files)
 
 
 def folder(kind, suite):

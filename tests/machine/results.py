@@ -25,7 +25,7 @@ class Result:
 
 def folder():
     """A new directory for the logs and verdicts of this run."""
-    base = host.CACHE / "results"
+    base = host.CACHE / "runs"
     base.mkdir(parents=True, exist_ok=True)
     old = sorted(p for p in base.iterdir() if p.is_dir())
     for path in old[:-KEPT]:
