@@ -352,6 +352,17 @@ def test_a_missing_interpreter_is_named():
         assert "Python=" in hello["remedy"], hello
 
 
+def test_a_broken_configuration_is_told_with_file_and_line():
+    with configured("[Sandbox]\nMemoryMax=lots\n"):
+        start_sockets()
+        launcher = seam.Launcher.connect()
+        hello = launcher.expect(seam.HELLO)
+        assert hello["verdict"] == 1 and ".conf:2" in hello["reason"], hello
+        launcher.close()
+        wait_until(lambda: main_pid(LAUNCHER) == 0, 10, "the launcher exited")
+    assert ended("print(1)") == ("success", 1, 0)
+
+
 @needs("memory", "pids", "cpu")
 def test_all_three_controllers_are_found():
     start_sockets()
