@@ -48,3 +48,9 @@ int capture_text(const Capture *c, size_t max_chars, Buffer *b, bool *ret_trunca
  * towards both limits; where they have no room for it only a head is shown. */
 int capture_text_bounded(const Capture *c, size_t max_chars, size_t max_bytes, Buffer *b,
                          bool *ret_truncated);
+
+/* One page of what is kept, as valid UTF-8: the bytes from offset on (counted in the stream as it was
+ * written), at most max_bytes and the rest of a character. Bytes that were not kept are told once, by a line
+ * in the page before them. *ret_next: the offset of the next page; n_total when there is none. Returns 0 or
+ * -ENOMEM. */
+int capture_slice(const Capture *c, uint64_t offset, size_t max_bytes, Buffer *b, uint64_t *ret_next);

@@ -53,7 +53,7 @@ typedef struct Settings {
         unsigned pool_size;           /* PoolSize=: warm units kept ready */
         uint64_t pool_idle_usec;      /* PoolIdleSec=: a warm unit's life while it waits */
         uint64_t default_timeout_usec, max_timeout_usec; /* DefaultTimeoutSec=, MaxTimeoutSec= */
-        uint64_t sync_limit_usec;     /* SyncLimitSec=: a call without progress is answered then; 0 = at its end */
+        uint64_t sync_limit_usec;     /* SyncLimitSec=: calls without progress end then; 0 = never */
         uint64_t result_keep_usec;    /* ResultKeepSec=: for get_run, after the end */
         uint64_t result_memory_max_bytes; /* ResultMemoryMax=: of all results that are kept */
         uint64_t max_code_bytes;      /* MaxCodeBytes= */

@@ -8,6 +8,7 @@
 
 #include "mcp/base64.h"
 #include "mcp/internal.h"
+#include "mcp/tasks.h"
 
 /* Raw output bytes of one notification: its base64 stays far below what clients read in one line. */
 #define OUTPUT_CHUNK_BYTES (48 * KIB)
@@ -94,6 +95,7 @@ int mcp_call_new(const McpRequest *q, McpCall **ret) {
                         return -ENOMEM;
         }
         (void) json_get_bool(json_member(q->message->meta, "mcp-exec/output"), &c->wants_output);
+        c->takes_task = mcp_request_declares_tasks(q);
         r = copy_caller(c, q);
         if (r < 0)
                 return r;
@@ -113,6 +115,7 @@ void mcp_call_end(McpCall *c) {
 
         assert(c);
 
+        mcp_subscription_unwatch(c);
         x = c->exchange;
         if (c->prev)
                 c->prev->next = c->next;

@@ -48,8 +48,9 @@ struct McpCall {
         char *id; /* raw */
         size_t id_bytes;
         McpVersion version;
-        bool is_subscription;
-        bool wants_output;
+        bool is_subscription, takes_task, wants_output;
+        McpTaskWatch *watches; /* of a subscription */
+        size_t n_watches;
         char *progress_token; /* raw; NULL: none wanted */
         uint64_t progress_msec;
         char *client_name, *client_version, *traceparent;
@@ -87,6 +88,7 @@ int mcp_tools_call(const McpRequest *q);
 
 /* Results: begin, members, end (modern adds resultType in front and serverInfo behind), send. */
 void mcp_result_begin(JsonWriter *w, const char *id, size_t id_bytes, McpVersion v);
+void mcp_result_begin_type(JsonWriter *w, const char *id, size_t id_bytes, const char *type);
 void mcp_result_end(JsonWriter *w, const McpServer *s, McpVersion v);
 void mcp_write_implementation(JsonWriter *w, const McpServer *s, bool has_title);
 int mcp_request_reply(const McpRequest *q, const JsonWriter *w);
@@ -116,5 +118,3 @@ void mcp_call_cancel(McpCall *c); /* the tool is told; nothing is sent */
 void mcp_call_end(McpCall *c);    /* leaves peer and exchange, and is freed */
 void mcp_call_fail_without_memory(McpCall *c); /* answers; mcp_call_end() must follow */
 McpCall* mcp_peer_find_call(const McpPeer *p, const char *id, size_t id_bytes, McpCall *after);
-int mcp_subscription_new(const McpRequest *q);
-void mcp_subscription_end(McpCall *c);

@@ -13,6 +13,7 @@
 #include "json/json.h"
 #include "mcp/call.h"
 #include "mcp/peer.h"
+#include "mcp/task.h"
 #include "mcp/version.h"
 
 /* JSON-RPC and MCP error codes. Private ones lie outside -32768…-32000. */
@@ -34,6 +35,7 @@ typedef struct McpServerParameters {
         const char *instructions;    /* NULL: none. Borrowed for the server's life, as everything here */
         const McpToolOps *tools;
         void *tools_userdata;
+        const McpTaskOps *tasks;     /* NULL: the extension is not offered */
 } McpServerParameters;
 
 int mcp_server_new(const McpServerParameters *p, McpServer **ret);

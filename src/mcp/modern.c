@@ -8,6 +8,9 @@
 #include "base/log.h"
 #include "mcp/headers.h"
 #include "mcp/internal.h"
+#include "mcp/tasks.h"
+
+#define TASK_IDS_MAX 64 /* of one subscription */
 
 static void write_supported(JsonWriter *w) {
         json_begin_array(w);
@@ -29,6 +32,14 @@ static int discover(const McpRequest *q) {
         json_key(&w, "tools");
         json_begin_object(&w);
         json_end_object(&w);
+        if (p->tasks) {
+                json_key(&w, "extensions");
+                json_begin_object(&w);
+                json_key(&w, MCP_TASKS_EXTENSION);
+                json_begin_object(&w);
+                json_end_object(&w);
+                json_end_object(&w);
+        }
         json_end_object(&w);
         if (p->instructions) {
                 json_key(&w, "instructions");
@@ -42,16 +53,45 @@ static int discover(const McpRequest *q) {
         return mcp_request_reply(q, &w);
 }
 
+/* Which tasks a client wants to hear of: *ret is NULL when it names none. */
+static int read_task_ids(const McpRequest *q, const JsonValue *filter, const JsonValue **ret,
+                         bool *ret_is_refused) {
+        const JsonValue *ids = json_member(filter, "taskIds");
+        const char *id;
+
+        *ret = NULL;
+        *ret_is_refused = false;
+        if (!ids || !q->peer->server->p.tasks)
+                return 0;
+        *ret_is_refused = true;
+        if (!mcp_request_declares_tasks(q))
+                return mcp_tasks_refuse_undeclared(q);
+        if (json_type(ids) != JSON_ARRAY || json_length(ids) > TASK_IDS_MAX)
+                return mcp_request_error(q, MCP_ERROR_INVALID_PARAMS, 200,
+                                         "params.notifications.taskIds must be an array of up to %d strings",
+                                         TASK_IDS_MAX);
+        for (size_t i = 0; i < json_length(ids); i++)
+                if (!json_get_string(json_element(ids, i), &id, NULL))
+                        return mcp_request_error(q, MCP_ERROR_INVALID_PARAMS, 200,
+                                                 "params.notifications.taskIds[%zu] must be a string", i);
+        *ret_is_refused = false;
+        *ret = ids;
+        return 0;
+}
+
 static int listen_to_changes(const McpRequest *q) {
-        const JsonValue *filter = json_member(q->message->params, "notifications");
+        const JsonValue *filter = json_member(q->message->params, "notifications"), *task_ids;
         bool is_refused;
         int r;
 
         if (!filter || json_type(filter) != JSON_OBJECT)
                 return mcp_request_error(q, MCP_ERROR_INVALID_PARAMS, 200,
                                          "params.notifications must be an object");
+        r = read_task_ids(q, filter, &task_ids, &is_refused);
+        if (r < 0 || is_refused)
+                return r;
         r = mcp_call_admit(q, &is_refused);
-        return r < 0 || is_refused ? r : mcp_subscription_new(q);
+        return r < 0 || is_refused ? r : mcp_subscription_new(q, task_ids);
 }
 
 static const McpMethod requests[] = {
@@ -59,6 +99,9 @@ static const McpMethod requests[] = {
         { "tools/list", mcp_tools_list },
         { "tools/call", mcp_tools_call },
         { "subscriptions/listen", listen_to_changes },
+        { "tasks/get", mcp_tasks_get },
+        { "tasks/update", mcp_tasks_update },
+        { "tasks/cancel", mcp_tasks_cancel },
 };
 
 /* What every request must carry: all that is wrong in one message. */
@@ -135,6 +178,8 @@ static int check_header(const McpRequest *q, const char *name, const char *heade
 static const char* routing_member(const char *method) {
         if (streq(method, "tools/call") || streq(method, "prompts/get"))
                 return "name";
+        if (streq(method, "tasks/get") || streq(method, "tasks/update") || streq(method, "tasks/cancel"))
+                return "taskId";
         return streq(method, "resources/read") ? "uri" : NULL;
 }
 

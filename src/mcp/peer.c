@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "mcp/internal.h"
+#include "mcp/tasks.h"
 
 #define BATCH_MESSAGES_MAX 100 /* as the reference implementation has it */
 

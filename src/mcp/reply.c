@@ -19,7 +19,7 @@ void mcp_write_implementation(JsonWriter *w, const McpServer *s, bool has_title)
         json_end_object(w);
 }
 
-void mcp_result_begin(JsonWriter *w, const char *id, size_t id_bytes, McpVersion v) {
+static void begin_result(JsonWriter *w, const char *id, size_t id_bytes, const char *type) {
         assert(id);
 
         json_begin_object(w);
@@ -29,10 +29,18 @@ void mcp_result_begin(JsonWriter *w, const char *id, size_t id_bytes, McpVersion
         json_raw(w, id, id_bytes);
         json_key(w, "result");
         json_begin_object(w);
-        if (mcp_version_is_modern(v)) {
+        if (type) {
                 json_key(w, "resultType");
-                json_string(w, "complete");
+                json_string(w, type);
         }
+}
+
+void mcp_result_begin(JsonWriter *w, const char *id, size_t id_bytes, McpVersion v) {
+        begin_result(w, id, id_bytes, mcp_version_is_modern(v) ? "complete" : NULL);
+}
+
+void mcp_result_begin_type(JsonWriter *w, const char *id, size_t id_bytes, const char *type) {
+        begin_result(w, id, id_bytes, type);
 }
 
 void mcp_result_end(JsonWriter *w, const McpServer *s, McpVersion v) {

@@ -16,6 +16,7 @@
 #include "config.h"
 #include "server/audit.h"
 #include "server/daemon.h"
+#include "server/fd-store.h"
 #include "server/launcher-connect.h"
 #include "tool/packages.h"
 #include "tool/tool.h"
@@ -30,6 +31,7 @@ struct Daemon {
         LauncherConnect connect;
         char **packages;
         ExecEngine *engine;
+        RunTable *runs;
         ToolRegistry *registry;
         McpServer *server;
 
@@ -148,6 +150,34 @@ static void tools_cancel(void *userdata, void *tool_data) {
         tool_registry_ops.cancel(d->registry, tool_data);
 }
 
+static int task_get(void *userdata, const char *principal, const char *id, McpTask *ret) {
+        const Daemon *d = userdata;
+        return tool_task_ops.get(d->registry, principal, id, ret);
+}
+
+static int task_cancel(void *userdata, const char *principal, const char *id) {
+        const Daemon *d = userdata;
+        return tool_task_ops.cancel(d->registry, principal, id);
+}
+
+static int task_watch(void *userdata, const char *principal, const char *id, McpTaskWatch *w,
+                      void **ret_handle) {
+        const Daemon *d = userdata;
+        return tool_task_ops.watch(d->registry, principal, id, w, ret_handle);
+}
+
+static void task_unwatch(void *userdata, void *handle) {
+        const Daemon *d = userdata;
+        tool_task_ops.unwatch(d->registry, handle);
+}
+
+static const McpTaskOps daemon_task_ops = {
+        .get = task_get,
+        .cancel = task_cancel,
+        .watch = task_watch,
+        .unwatch = task_unwatch,
+};
+
 static const McpToolOps daemon_tool_ops = {
         .list = tools_list,
         .exists = tools_exists,
@@ -176,6 +206,24 @@ static void engine_idle_changed(bool is_idle, void *userdata) {
                 d->parameters.on_idle_changed(is_idle, d->parameters.userdata);
 }
 
+static void result_kept(const char *run_id, int fd, void *userdata) {
+        const Daemon *d = userdata;
+
+        if (d->parameters.has_fd_store)
+                fd_store_push(run_id, fd);
+}
+
+static void result_dropped(const char *run_id, void *userdata) {
+        const Daemon *d = userdata;
+
+        if (d->parameters.has_fd_store)
+                fd_store_remove(run_id);
+        if (d->parameters.on_idle_changed)
+                d->parameters.on_idle_changed(exec_engine_n_running(d->engine) == 0 &&
+                                                      exec_engine_n_queued(d->engine) == 0,
+                                              d->parameters.userdata);
+}
+
 static int make_parts(Daemon *d) {
         const DaemonParameters *p = &d->parameters;
         ExecEngineParameters engine = {
@@ -194,13 +242,25 @@ static int make_parts(Daemon *d) {
                 .instructions = instructions,
                 .tools = &daemon_tool_ops,
                 .tools_userdata = d,
+                .tasks = &daemon_task_ops,
+        };
+        RunTableParameters runs = {
+                .event = p->event,
+                .settings = p->settings,
+                .on_kept = result_kept,
+                .on_dropped = result_dropped,
+                .userdata = d,
         };
         int r;
 
         r = exec_engine_new(&engine, &d->engine);
         if (r < 0)
                 return r;
-        r = tool_registry_new(p->event, p->settings, d->engine, d->packages, &d->registry);
+        runs.engine = d->engine;
+        r = run_table_new(&runs, &d->runs);
+        if (r < 0)
+                return r;
+        r = tool_registry_new(p->event, p->settings, d->runs, d->packages, &d->registry);
         if (r < 0)
                 return r;
         return mcp_server_new(&server, &d->server);
@@ -248,6 +308,7 @@ Daemon* daemon_free(Daemon *d) {
         d->on_ready = NULL;
         (void) mcp_server_free(d->server);
         (void) tool_registry_free(d->registry);
+        (void) run_table_free(d->runs);
         (void) exec_engine_free(d->engine);
         (void) strv_free(d->packages);
         free(d);
@@ -262,4 +323,9 @@ McpServer* daemon_server(const Daemon *d) {
 ExecEngine* daemon_engine(const Daemon *d) {
         assert(d);
         return d->engine;
+}
+
+RunTable* daemon_runs(const Daemon *d) {
+        assert(d);
+        return d->runs;
 }

@@ -10,6 +10,7 @@
 #include "base/macro.h"
 #include "base/settings.h"
 #include "exec/exec.h"
+#include "exec/run-table.h"
 #include "mcp/mcp.h"
 
 typedef struct Daemon Daemon;
@@ -20,7 +21,9 @@ typedef struct DaemonParameters {
         const char *launcher_socket_path; /* NULL: the user's own launcher, our child */
         bool is_quiet;                    /* our child's log lines are not shown */
         bool has_audit;                   /* write a journal record for each finished run */
-        /* Runs and waiting requests became none or stopped being none. May be NULL. */
+        bool has_fd_store;                /* kept results survive us: fd-store.h */
+        /* Runs and waiting requests became none or stopped being none, or a kept result has expired. May be
+         * NULL. */
         void (*on_idle_changed)(bool is_idle, void *userdata);
         void *userdata;
 } DaemonParameters;
@@ -31,6 +34,7 @@ DEFINE_CLEANUP(Daemon*, daemon_free);
 
 McpServer* daemon_server(const Daemon *d);
 ExecEngine* daemon_engine(const Daemon *d);
+RunTable* daemon_runs(const Daemon *d);
 
 /* With MCP_EXEC_PYTHON set, asks the launcher which Python it runs, and calls on_ready when that is known
  * (or the launcher cannot be reached). Without the variable on_ready is called at once. Returns 0 or -errno.

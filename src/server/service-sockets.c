@@ -34,20 +34,26 @@ static int add(ServiceSockets *s, int take_fd, bool is_inet, char *take_path) {
 }
 
 int service_sockets_inherit(ServiceSockets *s, char **reterr_message) {
+        _cleanup_strv_ char **names = NULL;
         int n, r;
 
         assert(s);
         assert(reterr_message);
 
-        n = sd_listen_fds(/* unset_environment= */ true);
+        n = sd_listen_fds_with_names(/* unset_environment= */ true, &names);
         if (n < 0)
                 return n;
 
         for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + n; fd++) {
+                const char *name = names ? names[fd - SD_LISTEN_FDS_START] : "";
                 bool is_unix = sd_is_socket(fd, AF_UNIX, SOCK_STREAM, /* listening= */ 1) > 0;
                 bool is_inet = sd_is_socket(fd, AF_INET, SOCK_STREAM, 1) > 0 ||
                                sd_is_socket(fd, AF_INET6, SOCK_STREAM, 1) > 0;
 
+                if (!is_unix && !is_inet && fd_store_is_name(name)) {
+                        stored_results_add(&s->results, fd, name);
+                        continue;
+                }
                 if (!is_unix && !is_inet) {
                         (void) str_printf(reterr_message,
                                           "the socket unit handed over descriptor %d, which is no "
@@ -151,4 +157,5 @@ void service_sockets_done(ServiceSockets *s) {
                 free(s->unix_paths[i]);
         }
         s->n_sockets = 0;
+        stored_results_done(&s->results);
 }

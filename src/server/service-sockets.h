@@ -8,6 +8,7 @@
 
 #include "base/macro.h"
 #include "base/settings.h"
+#include "server/fd-store.h"
 
 #define SERVICE_SOCKETS_MAX 16
 
@@ -16,6 +17,7 @@ typedef struct ServiceSockets {
         bool is_inet[SERVICE_SOCKETS_MAX];
         char *unix_paths[SERVICE_SOCKETS_MAX]; /* made by us, removed at the end; NULL for others */
         size_t n_sockets;
+        StoredResults results;              /* came with the sockets, and are none */
         bool is_activated; /* systemd holds them too, and starts us again when somebody connects */
 } ServiceSockets;
 

@@ -3,7 +3,7 @@
 /* The life of the service.
  *
  *   starting ──► serving ──► stopping ──► exit
- *                  │  └─ idle for ExitIdleSec= (only when systemd keeps listening for us) ─► exit
+ *                  │  └─ idle for ExitIdleSec=, no result kept (only when systemd listens for us) ─► exit
  *
  * stopping (SIGTERM, SIGINT): nobody new is let in, what runs is answered, then the process ends. A second
  * signal, or the longest time a program may take, ends the wait. */
@@ -186,7 +186,8 @@ static void idle_changed(Service *s) {
         }
         if (!p->sockets->is_activated || p->settings->exit_idle_usec == 0)
                 return;
-        if (n_connections(s) > 0 || n_runs(s) > 0) {
+        /* The service manager drops what it stores for us when we are gone and no start is due. */
+        if (n_connections(s) > 0 || n_runs(s) > 0 || run_table_n_kept(daemon_runs(s->daemon)) > 0) {
                 if (s->idle_timer)
                         (void) sd_event_source_set_enabled(s->idle_timer, SD_EVENT_OFF);
                 return;
@@ -301,6 +302,7 @@ static int set_up(Service *s) {
                 .settings = s->parameters.settings,
                 .launcher_socket_path = s->parameters.launcher_socket_path,
                 .has_audit = true,
+                .has_fd_store = s->parameters.sockets->is_activated,
                 .on_idle_changed = on_engine_idle_changed,
                 .userdata = s,
         };
@@ -319,6 +321,7 @@ static int set_up(Service *s) {
         r = daemon_new(&daemon, &s->daemon);
         if (r < 0)
                 return r;
+        stored_results_restore(&s->parameters.sockets->results, daemon_runs(s->daemon));
         return daemon_prepare(s->daemon, on_ready, s);
 }
 

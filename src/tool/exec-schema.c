@@ -105,6 +105,16 @@ static int describe_output(const Settings *s, Buffer *b) {
                 s->max_reply_chars);
 }
 
+static int describe_long_runs(const Settings *s, Buffer *b) {
+        int r = 0;
+
+        if (s->sync_limit_usec > 0)
+                r = buffer_printf(b, "A program that takes longer than %s may be answered with status "
+                                     "running: get_run then waits for its end. ",
+                                  size_text_usec(s->sync_limit_usec).text);
+        return r < 0 ? r : buffer_printf(b, "get_run with offset shows output that was left out. ");
+}
+
 static int describe(const ToolRegistry *registry, Buffer *b) {
         const Settings *s = registry->settings;
         int r;
@@ -123,6 +133,8 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
         if (r >= 0)
                 r = describe_output(s, b);
         if (r >= 0)
+                r = describe_long_runs(s, b);
+        if (r >= 0)
                 r = buffer_append_str(
                         b, "A program that fails, is killed or runs out of time is a normal result: "
                            "status says which, message and hints say what to do.");
@@ -133,11 +145,12 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
 }
 
 static void write_input_schema(JsonWriter *w, const Settings *s) {
-        char code[160], timeout[200], input[200];
+        char code[160], timeout[200], input[200], background[200];
         const SchemaProperty properties[] = {
                 { "code", "string", code, .is_required = true },
                 { "timeout_s", "integer", timeout },
                 { "stdin", "string", input },
+                { "background", "boolean", background },
         };
 
         (void) snprintf(code, sizeof(code), "The Python program; runs as main.py. At most %s.",
@@ -150,10 +163,12 @@ static void write_input_schema(JsonWriter *w, const Settings *s) {
                         "What the program reads from its standard input; empty by default. "
                         "At most %s.",
                         size_text_bytes(s->max_stdin_bytes).text);
+        (void) snprintf(background, sizeof(background),
+                        "Answer at once with a run_id while the program runs on; get_run has the result.");
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
 }
 
-static int write_output_schema(JsonWriter *w) {
+int exec_tool_write_output_schema(JsonWriter *w, bool has_pages) {
         static const char usage[] =
                 "\"properties\":{\"cpu_ms\":{\"type\":\"integer\",\"description\":\"CPU time\"},"
                 "\"memory_peak_bytes\":{\"type\":\"integer\",\"description\":\"Most memory held at one "
@@ -179,8 +194,8 @@ static int write_output_schema(JsonWriter *w) {
                         { "stdout", "string", "What the program wrote to stdout", true, NULL },
                         { "stderr", "string", "What the program wrote to stderr", true, NULL },
                         { "exit_code", "integer",
-                          "Exit status; 128 + number of the signal that killed it; -1 for a timeout", true,
-                          NULL },
+                          "Exit status; 128 + number of the signal that killed it; -1 for a timeout and "
+                          "while it runs", true, NULL },
                         { "duration_ms", "integer", "How long the program ran", true, NULL },
                         { "truncated", "boolean", "Whether part of the output is left out", true, NULL },
                         { "timed_out", "boolean", "Whether the time limit ended it", true, NULL },
@@ -188,15 +203,40 @@ static int write_output_schema(JsonWriter *w) {
                         { "signal", "string", "The signal that killed it, such as SIGSEGV", false, NULL },
                         { "message", "string", "What happened and what to do, in a sentence", false, NULL },
                         { "hints", "array", "Guesses at the cause", false, sentences },
-                        { "run_id", "string", "Names this run in the server's journal", true, NULL },
+                        { "run_id", "string",
+                          "Names this run: for get_run, cancel_run and the server's journal", true, NULL },
                         { "stdout_bytes", "integer", "Bytes written to stdout, shown or not", true, NULL },
                         { "stderr_bytes", "integer", "Bytes written to stderr, shown or not", true, NULL },
                         { "usage", "object", "What it used", true, usage },
                         { "files", "array", "Files the program left, when there are any", false, files },
+                        /* The last one: only where there are pages. */
+                        { "next_offset", "integer", "The offset of the next page, when there is one", false,
+                          NULL },
                 };
-                schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ false);
+                schema_write(w, properties, ELEMENTSOF(properties) - (has_pages ? 0 : 1),
+                             /* is_closed= */ false);
         }
         return r;
+}
+
+void exec_tool_write_annotations(JsonWriter *w, McpVersion version, const char *title,
+                                 const ToolHints *hints) {
+        if (version < MCP_2025_03_26)
+                return;
+        /* Spelled out, for the defaults are the worst case. The sandbox changes nothing outside itself. */
+        json_key(w, "annotations");
+        json_begin_object(w);
+        json_key(w, "title");
+        json_string(w, title);
+        json_key(w, "readOnlyHint");
+        json_boolean(w, hints->is_read_only);
+        json_key(w, "destructiveHint");
+        json_boolean(w, false);
+        json_key(w, "idempotentHint");
+        json_boolean(w, hints->is_idempotent);
+        json_key(w, "openWorldHint");
+        json_boolean(w, false);
+        json_end_object(w);
 }
 
 int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {
@@ -221,27 +261,11 @@ int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter
         write_input_schema(w, registry->settings);
         if (version >= MCP_2025_06_18) {
                 json_key(w, "outputSchema");
-                r = write_output_schema(w);
+                r = exec_tool_write_output_schema(w, /* has_pages= */ false);
                 if (r < 0)
                         return r;
         }
-        if (version >= MCP_2025_03_26) {
-                /* Spelled out, for the defaults are the worst case. The sandbox changes nothing outside
-                 * itself. */
-                json_key(w, "annotations");
-                json_begin_object(w);
-                json_key(w, "title");
-                json_string(w, title);
-                json_key(w, "readOnlyHint");
-                json_boolean(w, true);
-                json_key(w, "destructiveHint");
-                json_boolean(w, false);
-                json_key(w, "idempotentHint");
-                json_boolean(w, false);
-                json_key(w, "openWorldHint");
-                json_boolean(w, false);
-                json_end_object(w);
-        }
+        exec_tool_write_annotations(w, version, title, &(const ToolHints) { .is_read_only = true });
         json_end_object(w);
         return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* exec {code, timeout_s?, stdin?}: arguments and semantics are the predecessor's. */
+/* exec {code, timeout_s?, stdin?, background?}: arguments and semantics are the predecessor's, but for the
+ * last one. */
 
 #include "tool/exec.h"
 
@@ -9,32 +10,15 @@
 
 #include "base/strv.h"
 #include "tool/clean.h"
-#include "tool/progress.h"
-#include "tool/result.h"
+#include "tool/run-call.h"
+#include "tool/task.h"
 
 /* What a client says about itself goes to the journal. */
 #define CLIENT_WORD_BYTES_MAX 128
 
-typedef struct ExecToolCall {
-        ToolCall head;
-        ToolRegistry *registry;
-        McpCall *call;
-        ExecJob *job;
-        Progress progress;
-} ExecToolCall;
-
 typedef struct ExecArguments {
-        const JsonValue *code, *timeout_s, *stdin_data;
+        const JsonValue *code, *timeout_s, *stdin_data, *background;
 } ExecArguments;
-
-static ExecToolCall* exec_tool_call_free(ExecToolCall *c) {
-        if (!c)
-                return NULL;
-        progress_done(&c->progress);
-        free(c);
-        return NULL;
-}
-DEFINE_CLEANUP(ExecToolCall*, exec_tool_call_free);
 
 /* 0 and absent mean the default; everything else is clamped, as the predecessor does it. */
 static uint64_t pick_timeout(const Settings *s, const JsonValue *v) {
@@ -67,12 +51,13 @@ static int check_size(const char *name, size_t n_bytes, uint64_t max_bytes, char
 
 /* -EBADMSG: *reterr_message tells the caller what to change. */
 static int read_arguments(const Settings *s, const JsonValue *arguments, ExecRequest *q,
-                          char **reterr_message) {
+                          bool *ret_background, char **reterr_message) {
         ExecArguments a = {};
         const JsonField fields[] = {
                 { "code", JSON_STRING, .is_required = true, .ret = &a.code },
                 { "timeout_s", JSON_NUMBER, .accepts_null = true, .ret = &a.timeout_s },
                 { "stdin", JSON_STRING, .accepts_null = true, .ret = &a.stdin_data },
+                { "background", JSON_BOOL, .accepts_null = true, .ret = &a.background },
         };
         const char *code, *input;
         int r;
@@ -101,6 +86,9 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
                 if (r < 0)
                         return r;
         }
+        *ret_background = false;
+        if (a.background)
+                (void) json_get_bool(a.background, ret_background);
         q->timeout_usec = pick_timeout(s, a.timeout_s);
         sha256_hex(q->code, q->code_bytes, q->code_sha256);
         return 0;
@@ -124,67 +112,54 @@ static int read_caller(const McpCall *call, ExecRequest *q) {
         return clean_copy(mcp_call_traceparent(call), CLIENT_WORD_BYTES_MAX, &q->traceparent);
 }
 
-static void on_output(ExecJob *j, int stream, const void *data, size_t n_bytes, void *userdata) {
-        ExecToolCall *c = userdata;
+/* How long the call may stay without an answer. */
+static uint64_t pick_wait(const ToolRegistry *registry, const McpCall *call, bool is_background) {
+        uint64_t sync_limit_usec = registry->settings->sync_limit_usec;
 
-        (void) j;
-        progress_note_output(&c->progress, stream);
-        (void) mcp_call_output(c->call, stream, data,
-                               n_bytes); /* a client that is gone is the transport's business */
-}
-
-static void on_done(ExecJob *j, const ExecResult *result, void *userdata) {
-        _cleanup_(exec_tool_call_freep) ExecToolCall *c = userdata;
-        _cleanup_buffer_ Buffer content = BUFFER_INIT(0), structured = BUFFER_INIT(0);
-
-        (void) j;
-        if (!result->did_run)
-                mcp_call_fail(c->call,
-                              result->message ? result->message : "The sandbox could not be started.");
-        else if (result_write(result, c->registry->settings, &content, &structured) >= 0)
-                mcp_call_finish(c->call, content.data, structured.data, /* is_error= */ false);
-        else
-                mcp_call_fail(c->call,
-                              "The server is out of memory: the program ran, but its result is lost.");
-}
-
-static void cancel(ToolCall *head) {
-        _cleanup_(exec_tool_call_freep) ExecToolCall *c = (ExecToolCall*) head;
-
-        exec_job_cancel(c->job);
+        if (mcp_call_wants_output(call)) /* it reads the output from this call to its end */
+                return RUN_CALL_FOR_EVER;
+        if (is_background)
+                return 0;
+        if (mcp_call_takes_task(call))
+                return TASK_AFTER_USEC;
+        /* Progress keeps a client waiting; without it most give up, which would end the program. */
+        if (mcp_call_wants_progress(call) || sync_limit_usec == 0)
+                return RUN_CALL_FOR_EVER;
+        return sync_limit_usec;
 }
 
 /* Takes the request on success only. Returns 0, EXEC_E_BUSY with a message, or -errno. */
-static int start(ToolRegistry *registry, McpCall *call, ExecRequest *take_request, char **reterr_message) {
-        static const ExecJobHandlers handlers = { .on_output = on_output, .on_done = on_done };
-        _cleanup_(exec_tool_call_freep) ExecToolCall *c = NULL;
+static int start(ToolRegistry *registry, McpCall *call, ExecRequest *take_request, bool is_background,
+                 char **reterr_message) {
+        RunCallParameters p = {
+                .registry = registry,
+                .call = call,
+                .is_beginner = true,
+                .wait_usec = pick_wait(registry, call, is_background),
+        };
         int r;
 
-        c = calloc(1, sizeof(*c));
-        if (!c)
-                return -ENOMEM;
-        c->head.cancel = cancel;
-        c->registry = registry;
-        c->call = call;
-        r = exec_engine_submit(registry->engine, take_request, &handlers, c, &c->job, reterr_message);
+        r = run_table_submit(registry->runs, take_request, &p.run, reterr_message);
         if (r != 0)
                 return r;
-
-        /* Without progress the run is still worth having. */
-        (void) progress_init(&c->progress, registry->event, call, c->job);
-        mcp_call_set_data(call, &TAKE_PTR(c)->head);
+        r = run_call_new(&p);
+        if (r < 0) { /* the request is the run's by now, so the answer is ours to give */
+                run_abandon(p.run);
+                mcp_call_fail(call, "The server is out of memory. Try again later.");
+        }
         return 0;
 }
 
 static int call_exec(ToolRegistry *registry, const JsonValue *arguments, McpCall *call) {
         _cleanup_(exec_request_freep) ExecRequest *q = NULL;
         _cleanup_free_ char *message = NULL;
+        bool is_background;
         int r;
 
         r = exec_request_new(&q);
         if (r < 0)
                 return r;
-        r = read_arguments(registry->settings, arguments, q, &message);
+        r = read_arguments(registry->settings, arguments, q, &is_background, &message);
         if (r == -EBADMSG) {
                 mcp_call_fail(call, message);
                 return 0;
@@ -195,7 +170,7 @@ static int call_exec(ToolRegistry *registry, const JsonValue *arguments, McpCall
         if (r < 0)
                 return r;
 
-        r = start(registry, call, q, &message);
+        r = start(registry, call, q, is_background, &message);
         if (r == EXEC_E_BUSY) {
                 mcp_call_fail(call,
                               message ? message : "busy: too many programs are running; try again later");

@@ -7,15 +7,17 @@
 /* In the order in which clients see them, which must never change by itself. */
 static const Tool *const tools[] = {
         &tool_exec,
+        &tool_get_run,
+        &tool_cancel_run,
 };
 
-int tool_registry_new(sd_event *event, const Settings *settings, ExecEngine *engine, char *const *packages,
+int tool_registry_new(sd_event *event, const Settings *settings, RunTable *runs, char *const *packages,
                       ToolRegistry **ret) {
         ToolRegistry *r;
 
         assert(event);
         assert(settings);
-        assert(engine);
+        assert(runs);
         assert(ret);
 
         r = calloc(1, sizeof(*r));
@@ -24,7 +26,7 @@ int tool_registry_new(sd_event *event, const Settings *settings, ExecEngine *eng
         *r = (ToolRegistry) {
                 .event = sd_event_ref(event),
                 .settings = settings,
-                .engine = engine,
+                .runs = runs,
                 .packages = packages,
         };
         *ret = r;

@@ -3,12 +3,13 @@
 
 /* What the files of this room share. A tool is one file with one Tool in it; registry.c lists them. */
 
+#include "exec/run-table.h"
 #include "tool/tool.h"
 
 struct ToolRegistry {
         sd_event *event;
         const Settings *settings;
-        ExecEngine *engine;
+        RunTable *runs;
         char *const *packages;
 };
 
@@ -18,7 +19,7 @@ typedef struct Tool {
         int (*call)(ToolRegistry *r, const JsonValue *arguments, McpCall *call);
 } Tool;
 
-extern const Tool tool_exec;
+extern const Tool tool_exec, tool_get_run, tool_cancel_run;
 
 /* Head of what a tool hangs on its McpCall, so that a cancel finds its way back. */
 typedef struct ToolCall {

@@ -3,6 +3,7 @@
 #include "tool/result.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/utf8.h"
@@ -21,6 +22,11 @@ typedef struct Shown {
         size_t n_chars, n_bytes;
 } Shown;
 
+/* Bytes of one stream in one page. Small enough for two of them, each byte written as 13 in both forms. */
+#define PAGE_BYTES_MAX (32 * KIB)
+
+static_assert(PAGE_BYTES_MAX * 2 * 13 + 64 * KIB <= RESULT_BYTES_MAX, "a page must fit as it is");
+
 static void write_sentence(JsonWriter *w, const char *s) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         int r;
@@ -31,21 +37,47 @@ static void write_sentence(JsonWriter *w, const char *s) {
         json_string_n(w, b.data ? b.data : "", b.n_bytes);
 }
 
-static int write_stream(JsonWriter *w, const char *key, const Capture *c, Shown shown, bool *is_truncated) {
+/* The newest bytes after the last look. */
+static int append_news(const Capture *c, uint64_t from, size_t page_bytes, Buffer *b, bool *ret_cut) {
+        uint64_t n_new = c->n_total - MIN_OF(from, c->n_total), next;
+        int r;
+
+        *ret_cut = n_new > page_bytes;
+        if (*ret_cut) {
+                r = buffer_printf(b, "[… %" PRIu64 " bytes left out …]\n", n_new - page_bytes);
+                if (r < 0)
+                        return r;
+                from = c->n_total - page_bytes;
+        }
+        return capture_slice(c, from, page_bytes, b, &next);
+}
+
+static int write_stream(JsonWriter *w, int stream, const Capture *c, Shown shown, ResultView *view,
+                        uint64_t *next_offset) {
         _cleanup_buffer_ Buffer text = BUFFER_INIT(0);
+        uint64_t from = view->from[stream - 1], next;
         bool is_cut = false;
         int r;
 
-        json_key(w, key);
+        json_key(w, stream == 1 ? "stdout" : "stderr");
         if (!c) {
                 json_string(w, "");
                 return 0;
         }
-        r = capture_text_bounded(c, shown.n_chars, shown.n_bytes, &text, &is_cut);
+        if (view->part == RESULT_WHOLE)
+                r = capture_text_bounded(c, shown.n_chars, shown.n_bytes, &text, &is_cut);
+        else if (view->part == RESULT_NEWS)
+                r = append_news(c, from, shown.n_bytes, &text, &is_cut);
+        else {
+                r = capture_slice(c, from, shown.n_bytes, &text, &next);
+                is_cut = r >= 0 && (next < c->n_total || !capture_is_complete(c));
+                if (r >= 0 && next < c->n_total)
+                        *next_offset = MIN_OF(*next_offset, next);
+        }
         if (r < 0)
                 return r;
         json_string_n(w, text.data ? text.data : "", text.n_bytes);
-        *is_truncated = *is_truncated || is_cut;
+        view->is_truncated = view->is_truncated || is_cut;
         return 0;
 }
 
@@ -99,16 +131,17 @@ static void write_figures(JsonWriter *w, const ExecResult *result) {
         json_end_object(w);
 }
 
-static int write_structured(const ExecResult *result, Shown shown, Buffer *b) {
+static int write_structured(const ExecResult *result, Shown shown, ResultView *view, Buffer *b) {
         JsonWriter w = JSON_WRITER_INIT(b);
-        bool is_truncated = false;
+        uint64_t next_offset = UINT64_MAX;
         int r;
 
+        view->is_truncated = false;
         json_begin_object(&w);
-        r = write_stream(&w, "stdout", result->out, shown, &is_truncated);
+        r = write_stream(&w, 1, result->out, shown, view, &next_offset);
         if (r < 0)
                 return r;
-        r = write_stream(&w, "stderr", result->err, shown, &is_truncated);
+        r = write_stream(&w, 2, result->err, shown, view, &next_offset);
         if (r < 0)
                 return r;
         json_key(&w, "exit_code");
@@ -117,11 +150,15 @@ static int write_structured(const ExecResult *result, Shown shown, Buffer *b) {
         /* A run always takes time: 0 would read as "did not run". */
         json_unsigned(&w, MAX_OF(result->duration_usec / USEC_PER_MSEC, (uint64_t) 1));
         json_key(&w, "truncated");
-        json_boolean(&w, is_truncated);
+        json_boolean(&w, view->is_truncated);
         json_key(&w, "timed_out");
         json_boolean(&w, result->status == EXEC_TIMEOUT);
         write_ending(&w, result);
         write_figures(&w, result);
+        if (next_offset != UINT64_MAX) {
+                json_key(&w, "next_offset");
+                json_unsigned(&w, next_offset);
+        }
         json_end_object(&w);
         return json_writer_finish(&w);
 }
@@ -145,14 +182,9 @@ static size_t scale(size_t n, size_t total_bytes) {
         return (size_t) ((uint64_t) n * (RESULT_BYTES_MAX - RESULT_BYTES_MAX / 16) / total_bytes);
 }
 
-int result_write(const ExecResult *result, const Settings *settings, Buffer *content, Buffer *structured) {
+static Shown choose_shown(const Settings *settings, ResultPart part) {
         Shown shown;
-        int r;
-
-        assert(result);
-        assert(settings);
-        assert(content && content->n_bytes == 0);
-        assert(structured && structured->n_bytes == 0);
+        size_t n;
 
         /* The predecessor's variable is in bytes and bounds both what is captured and what is shown. */
         if (settings->has_output_limit_override)
@@ -162,9 +194,32 @@ int result_write(const ExecResult *result, const Settings *settings, Buffer *con
                 shown = (Shown) { MIN_OF(settings->max_reply_chars, (uint64_t) SHOWN_CHARS_MAX),
                                  SHOWN_CHARS_MAX * 4 };
         shown.n_chars = MIN_OF(shown.n_chars, (size_t) SHOWN_CHARS_MAX);
+        if (part == RESULT_WHOLE)
+                return shown;
+        n = MIN_OF(shown.n_chars, (size_t) PAGE_BYTES_MAX);
+        return (Shown) { n, n };
+}
 
+int result_write(const ExecResult *result, const Settings *settings, Buffer *content, Buffer *structured) {
+        ResultView view = { .part = RESULT_WHOLE };
+
+        return result_write_view(result, settings, &view, content, structured);
+}
+
+int result_write_view(const ExecResult *result, const Settings *settings, ResultView *view, Buffer *content,
+                      Buffer *structured) {
+        Shown shown;
+        int r;
+
+        assert(result);
+        assert(settings);
+        assert(view);
+        assert(content && content->n_bytes == 0);
+        assert(structured && structured->n_bytes == 0);
+
+        shown = choose_shown(settings, view->part);
         for (;;) {
-                r = write_structured(result, shown, structured);
+                r = write_structured(result, shown, view, structured);
                 if (r < 0)
                         return r;
                 r = write_content(structured, content);

@@ -11,7 +11,21 @@
  * name, framing) has room in the difference. */
 #define RESULT_BYTES_MAX 990000
 
+typedef enum ResultPart {
+        RESULT_WHOLE, /* of each stream its beginning and its end */
+        RESULT_PAGE,  /* the bytes from an offset on, the same one for both streams */
+        RESULT_NEWS,  /* what came after the last look; of much only the newest */
+} ResultPart;
+
+typedef struct ResultView {
+        ResultPart part;
+        uint64_t from[2];   /* by stream; a page has one offset for both */
+        bool is_truncated;  /* returned: something is not shown that is or was there */
+} ResultView;
+
 /* *content: the array of content blocks; *structured: the object. Together at most RESULT_BYTES_MAX: where
  * the output is too large for that (some characters take 13 bytes in both), less of it is shown. Returns 0
  * or -ENOMEM. */
 int result_write(const ExecResult *result, const Settings *settings, Buffer *content, Buffer *structured);
+int result_write_view(const ExecResult *result, const Settings *settings, ResultView *view, Buffer *content,
+                      Buffer *structured);

@@ -1,153 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The exec tool between a real protocol engine and a fake execution engine; time and timers are fake. */
+/* The exec tool, by itself and as clients are told of it. */
 
-#include "base/strv.h"
-#include "base/timeutil.h"
-#include "mcp-fake.h"
-#include "tool/packages.h"
-#include "tool/tool.h"
-
-/* ---- Doubles: the execution engine, the clock, one timer ---- */
-
-struct ExecJob {
-        ExecRequest *request;
-        ExecJobHandlers handlers;
-        void *userdata;
-        Capture out, err;
-        uint64_t elapsed_usec;
-        bool is_cancelled;
-};
-
-struct ExecEngine {
-        int submit_result;
-        ExecJob job;
-        unsigned n_submitted;
-};
-
-static uint64_t clock_usec = 1000000;
-static sd_event_time_handler_t timer_handler;
-static void *timer_userdata;
-
-int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHandlers *handlers,
-                       void *userdata, ExecJob **ret, char **reterr_message) {
-        if (e->submit_result == EXEC_E_BUSY)
-                ASSERT_EQ_INT(str_copy(reterr_message, "busy: 64 wait"), 0);
-        if (e->submit_result != 0)
-                return e->submit_result;
-        e->n_submitted++;
-        e->job = (ExecJob) { .request = take_request, .handlers = *handlers, .userdata = userdata };
-        capture_init(&e->job.out, 1 * MIB);
-        capture_init(&e->job.err, 1 * MIB);
-        *ret = &e->job;
-        return 0;
-}
-
-void exec_job_cancel(ExecJob *j) {
-        j->is_cancelled = true;
-}
-
-uint64_t exec_job_elapsed_usec(const ExecJob *j) {
-        return j->elapsed_usec;
-}
-
-const Capture* exec_job_stream(const ExecJob *j, int stream) {
-        return stream == 1 ? &j->out : &j->err;
-}
-
-uint64_t now_monotonic_usec(void) {
-        return clock_usec;
-}
-
-int sd_event_add_time_relative(sd_event *e, sd_event_source **s, clockid_t clock, uint64_t usec,
-                               uint64_t accuracy, sd_event_time_handler_t callback, void *userdata) {
-        (void) e, (void) clock, (void) usec, (void) accuracy;
-        *s = (sd_event_source*) &timer_handler;
-        timer_handler = callback;
-        timer_userdata = userdata;
-        return 0;
-}
-
-int sd_event_source_set_time_relative(sd_event_source *s, uint64_t usec) {
-        (void) s, (void) usec;
-        return 0;
-}
-
-int sd_event_source_set_enabled(sd_event_source *s, int enabled) {
-        (void) s, (void) enabled;
-        return 0;
-}
-
-sd_event_source* sd_event_source_disable_unref(sd_event_source *s) {
-        if (s)
-                timer_handler = NULL;
-        return NULL;
-}
-
-sd_event* sd_event_ref(sd_event *e) {
-        return e;
-}
-
-sd_event* sd_event_unref(sd_event *e) {
-        (void) e;
-        return NULL;
-}
-
-/* ---- One tool behind one pipe ---- */
-
-typedef struct Setup {
-        Settings *settings;
-        ExecEngine engine;
-        ToolRegistry *registry;
-        Fake *f;
-} Setup;
-
-static Setup* setup_new(char *const *packages) {
-        static Setup kept;
-        McpServerParameters p = { "s", "S", "1", NULL, &tool_registry_ops, NULL };
-
-        kept = (Setup) {};
-        ASSERT_EQ_INT(settings_new_default(&kept.settings), 0);
-        ASSERT_EQ_INT(
-                tool_registry_new((sd_event *) &kept, kept.settings, &kept.engine, packages, &kept.registry),
-                0);
-        kept.f = calloc(1, sizeof(Fake));
-        ASSERT_TRUE(kept.f != NULL);
-        p.tools_userdata = kept.registry;
-        ASSERT_EQ_INT(mcp_server_new(&p, &kept.f->server), 0);
-        ASSERT_EQ_INT(mcp_peer_new(kept.f->server, MCP_PEER_PIPE, "uid:1", &kept.f->peer), 0);
-        return &kept;
-}
-
-static void setup_free(Setup *s) {
-        ExecEngine *e = &s->engine;
-
-        fake_free(s->f);
-        tool_registry_free(s->registry);
-        settings_free(s->settings);
-        exec_request_free(e->job.request);
-        capture_done(&e->job.out);
-        capture_done(&e->job.err);
-}
+#include "tool-fixture.h"
 
 static const char* call(Setup *s, const char *arguments, const char *meta) {
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-
-        ASSERT_EQ_INT(buffer_printf(&b,
-                                    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/"
-                                    "call\",\"params\":{\"name\":\"exec\","
-                                    "\"arguments\":%s%s}}",
-                                    arguments, meta),
-                      0);
-        return say_bytes(s->f, b.data, b.n_bytes, NULL);
-}
-
-static ExecResult result_of(ExecJob *j) {
-        return (ExecResult) {
-                .run_id = "0123456789abcdef0123456789abcdef", .status = EXEC_OK, .duration_usec = 35400,
-                .cpu_usec = WIRE_UNKNOWN, .memory_peak_bytes = WIRE_UNKNOWN, .out = &j->out, .err = &j->err,
-                .did_run = true,
-        };
+        return call_tool(s, "exec", arguments, meta);
 }
 
 TEST(bad_arguments_are_tool_errors_that_name_the_argument) {
@@ -165,7 +23,7 @@ TEST(bad_arguments_are_tool_errors_that_name_the_argument) {
                   "argument \\\"timeout_s\\\" must be an integer, not a fraction" },
                 { "{\"code\":\"1\",\"stdin\":3}", "argument \\\"stdin\\\" must be a string, not a number" },
                 { "{\"code\":\"1\",\"timout\":3}",
-                  "unknown argument \\\"timout\\\"; there are code, timeout_s and stdin" },
+                  "unknown argument \\\"timout\\\"; there are code, timeout_s, stdin and background" },
         };
         Setup *s = setup_new(NULL);
 
@@ -304,19 +162,19 @@ TEST(cancel_reaches_the_job) {
         Setup *s = setup_new(NULL);
 
         ASSERT_EQ_STR(call(s, "{\"code\":\"1\"}", ",\"_meta\":{\"progressToken\":1}"), "");
-        ASSERT_TRUE(timer_handler != NULL);
+        ASSERT_TRUE(timer_of(1) != NULL);
         (void) say(
                 s->f,
                 "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}");
         ASSERT_TRUE(s->engine.job.is_cancelled);
-        ASSERT_TRUE(timer_handler == NULL);
+        ASSERT_TRUE(timer_of(1) == NULL);
         setup_free(s);
 }
 
 /* One second passes. */
 static const char* tick(Setup *s) {
         clock_usec += USEC_PER_SEC;
-        ASSERT_EQ_INT(timer_handler(NULL, 0, timer_userdata), 0);
+        expire(1);
         return heard(s->f);
 }
 
@@ -343,12 +201,11 @@ TEST(progress_tells_the_newest_line_at_once_and_silence_after_ten_seconds) {
         setup_free(s);
 }
 
-TEST(without_a_token_there_is_no_timer) {
+TEST(without_a_token_there_is_no_progress) {
         Setup *s = setup_new(NULL);
 
-        timer_handler = NULL;
         ASSERT_EQ_STR(call(s, "{\"code\":\"1\"}", ""), "");
-        ASSERT_TRUE(timer_handler == NULL);
+        ASSERT_TRUE(timer_of(1) == NULL);
         setup_free(s);
 }
 
@@ -450,7 +307,7 @@ TEST(schemas_are_plain_objects_and_fit_the_revision) {
                 ASSERT_EQ_STR(text_of(tool, "name"), "exec");
                 ASSERT_EQ_STR(text_of(input, "type"), "object");
                 ASSERT_TRUE(json_get_bool(json_member(input, "additionalProperties"), &b) && !b);
-                ASSERT_EQ_UINT(json_length(json_member(input, "properties")), 3);
+                ASSERT_EQ_UINT(json_length(json_member(input, "properties")), 4);
                 ASSERT_EQ_UINT(json_length(json_member(input, "required")), 1);
                 ASSERT_EQ_INT(notes != NULL, cases[i].has_annotations);
                 ASSERT_EQ_INT(output != NULL, cases[i].has_output_schema);
