@@ -321,6 +321,9 @@ int engine_new_with_times(const ExecEngineParameters *p, const EngineTimes *time
         r = sd_event_add_defer(e->event, &e->update_source, engine_update, e);
         if (r < 0)
                 return r;
+        r = sd_event_source_set_priority(e->update_source, SD_EVENT_PRIORITY_IMPORTANT);
+        if (r < 0)
+                return r;
         r = sd_event_source_set_enabled(e->update_source, SD_EVENT_OFF);
         if (r < 0)
                 return r;

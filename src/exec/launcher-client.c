@@ -262,6 +262,8 @@ int launcher_client_connect(LauncherClient *c, char **reterr_message) {
         r = sd_event_add_io(c->parameters.event, &c->io_source, fd, EPOLLIN, client_on_io, c);
         if (r < 0)
                 return r;
+        /* As for the timers: the end of a run does not wait behind the clients' messages. */
+        (void) sd_event_source_set_priority(c->io_source, SD_EVENT_PRIORITY_IMPORTANT);
 
         r = timer_arm(c->parameters.event, &c->hello_source, c->parameters.hello_timeout_usec,
                       client_on_hello_timeout, c);

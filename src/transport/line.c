@@ -78,6 +78,10 @@ int line_enqueue(LineTransport *t, const char *json, size_t n_bytes) {
                 (void) log_info_errno(r, "Disconnecting %s, who does not read its replies", t->principal);
                 t->is_failed = true;
         }
+        /* A run's answer goes out now: when other clients keep us busy with large messages, this one's turn
+         * can be further away than a deadline allows. */
+        if (r >= 0 && !t->is_in_turn)
+                line_write(t);
         line_schedule(t);
         return r;
 }
@@ -196,8 +200,10 @@ static bool line_check_end(LineTransport *t) {
 }
 
 static void line_turn(LineTransport *t) {
+        t->is_in_turn = true;
         if (t->peer && !t->is_failed)
                 line_input_process(t);
+        t->is_in_turn = false;
         if (t->out.n_bytes > 0)
                 line_write(t);
         if (line_check_end(t))

@@ -254,6 +254,23 @@ TEST(end_of_input_cancels_what_runs_and_answers_nothing) {
         pair_done(&p);
 }
 
+TEST(answer_of_a_run_does_not_wait_for_a_turn_of_the_event_loop) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        char reply[256] = {};
+        Pair p;
+
+        pair_init(&p);
+        fixture_send_str(&p.f, p.fd, CALL("1", "wait") "\n");
+        ASSERT_TRUE(fixture_receive(&p.f, p.fd, &b));
+        ASSERT_EQ_UINT(p.f.n_waiting, 1);
+
+        /* The loop does not run here: it may be busy with the large messages of others. */
+        fixture_release(&p.f);
+        ASSERT_TRUE(recv(p.fd, reply, sizeof(reply) - 1, MSG_DONTWAIT) > 0);
+        ASSERT_CONTAINS(reply, "\"id\":1,\"result\":");
+        pair_done(&p);
+}
+
 TEST(last_line_needs_no_newline) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         Pair p;
