@@ -95,8 +95,8 @@ TEST(the_first_inactive_of_a_new_unit_is_not_its_end) {
         done();
 }
 
-/* Restarting our service makes PID 1 queue a start of each run that waits for us: waiting for it too, neither
- * ended. */
+/* Restarting our service makes PID 1 queue a start of each run that waits for us: waiting for it too,
+ * neither ended. */
 TEST(a_restart_of_the_launcher_does_not_wait_for_its_own_runs) {
         ready();
         started(1);
