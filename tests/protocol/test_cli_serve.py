@@ -4,10 +4,12 @@
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -26,10 +28,14 @@ class Notify:
         self.socket.bind(self.path)
         self.socket.settimeout(15)
         self.seen = []
+        self.stored = []  # descriptors that came, each with the lines it came with
 
     def wait_for(self, start):
         while True:
-            self.seen += self.socket.recv(65536).decode().splitlines()
+            data, fds, _, _ = socket.recv_fds(self.socket, 65536, 8)
+            lines = data.decode().splitlines()
+            self.seen += lines
+            self.stored += [(fd, lines) for fd in fds]
             if any(line.startswith(start) for line in self.seen):
                 return
 
@@ -37,10 +43,10 @@ class Notify:
 class Service:
     """mcp-exec serve on an inherited TCP socket, as systemd would start it."""
 
-    def __init__(self, launcher, where, *arguments, token=TOKEN, sockets=None, **variables):
+    def __init__(self, launcher, where, *arguments, token=TOKEN, max_fds=None, **variables):
         self.notify = Notify(where)
-        self.listening = sockets or [socket.create_server(("127.0.0.1", 0))]
-        self.url = f"http://127.0.0.1:{self.listening[0].getsockname()[1]}/mcp" if not sockets else None
+        self.listening = [socket.create_server(("127.0.0.1", 0))]
+        self.url = f"http://127.0.0.1:{self.listening[0].getsockname()[1]}/mcp"
         env = environment(NOTIFY_SOCKET=self.notify.path, LISTEN_FDS=str(len(self.listening)), **variables)
         if token:
             env["MCP_EXEC_AUTH_TOKEN"] = token
@@ -53,6 +59,8 @@ class Service:
             for i, fd in enumerate(high):
                 os.dup2(fd, 3 + i)
                 os.set_inheritable(3 + i, True)
+            if max_fds:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (max_fds, max_fds))
 
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", script, MCP_EXEC, launcher, *arguments], env=env, stdin=subprocess.DEVNULL,
@@ -318,6 +326,24 @@ def test_mistake_in_the_configuration_is_answered():
         finally:
             p.kill()
             p.stderr.close()
+
+
+def test_server_without_free_descriptors_recovers():
+    with serving(max_fds=32) as s:
+        held = []
+        for _ in range(60):
+            with contextlib.suppress(OSError):
+                held.append(socket.create_connection(s.listening[0].getsockname(), timeout=2))
+        time.sleep(0.5)
+        assert s.process.poll() is None
+        for h in held:
+            h.close()
+
+        def works():
+            with contextlib.suppress(OSError):
+                return s.exec("print(2)")["structuredContent"]["stdout"] == "2\n"
+        harness.wait_until(works, 20)
+        assert s.end() == 0
 
 
 def test_floods_of_connections_leave_the_server_alive():
