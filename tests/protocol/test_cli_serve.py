@@ -43,10 +43,10 @@ class Notify:
 class Service:
     """mcp-exec serve on an inherited TCP socket, as systemd would start it."""
 
-    def __init__(self, launcher, where, *arguments, token=TOKEN, max_fds=None, **variables):
+    def __init__(self, launcher, where, *arguments, token=TOKEN, sockets=None, max_fds=None, **variables):
         self.notify = Notify(where)
-        self.listening = [socket.create_server(("127.0.0.1", 0))]
-        self.url = f"http://127.0.0.1:{self.listening[0].getsockname()[1]}/mcp"
+        self.listening = sockets or [socket.create_server(("127.0.0.1", 0))]
+        self.url = f"http://127.0.0.1:{self.listening[0].getsockname()[1]}/mcp" if not sockets else None
         env = environment(NOTIFY_SOCKET=self.notify.path, LISTEN_FDS=str(len(self.listening)), **variables)
         if token:
             env["MCP_EXEC_AUTH_TOKEN"] = token
