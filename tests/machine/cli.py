@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -55,7 +56,7 @@ def cmd_shell(arguments):
             raise host.Failed("the vm has no terminal: give a command after --")
         where = results.folder()
         shared = stages.exchange(arguments.suite, "vm", where) if arguments.deb else None
-        status, output = vm.run_command(arguments.suite, " ".join(command), shared=shared,
+        status, output = vm.run_command(arguments.suite, shlex.join(command), shared=shared,
                                         prepare=arguments.deb, log=where / "vm.log")
         sys.stdout.write(output)
         return status
@@ -74,8 +75,11 @@ def cmd_deb(arguments):
     folder = package.build(arguments.suite, arguments.check)
     if arguments.lintian:
         package.lint(arguments.suite)
-    for file in sorted(folder.iterdir()):
-        print(file)
+    if arguments.output:
+        print(shutil.copy(package.deb(arguments.suite), arguments.output))
+    else:
+        for file in sorted(folder.iterdir()):
+            print(file)
     return 0
 
 
@@ -138,7 +142,10 @@ def parser():
     made.add_argument("--machine", choices=("container", "vm"), default="container")
     made.add_argument("--deb", action="store_true", help="with the package installed and started")
     made.add_argument("command", nargs=argparse.REMAINDER, help="-- COMMAND [ARGUMENT...]")
-    made = verb("deb", cmd_deb, "build the Debian package and print where it is", "trixie")
+    own = host.os_release().get("VERSION_CODENAME")
+    made = verb("deb", cmd_deb, "build the Debian package and print where it is (default: of this host's release)",
+                own if own in host.SUITES else "trixie")
+    made.add_argument("--output", metavar="DIR", help="copy the .deb to this directory")
     made.add_argument("--check", action="store_true", help="run the unit tests in the build")
     made.add_argument("--lintian", action="store_true", help="run lintian")
     made = verb("images", cmd_images, "build the images now")
@@ -149,8 +156,10 @@ def parser():
 
 
 def main():
-    # An orderly end on TERM too, so that machines are ended by those who started them.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # At once, also while threads wait for their machines: the kernel ends those (their death signal) and takes the
+    # mounts away with our mount namespace.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _: os._exit(128 + received))
     os.umask(0o022)
     arguments = parser().parse_args()
     try:
@@ -158,8 +167,6 @@ def main():
     except host.Failed as error:
         print(f"tests/run: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
 
 
 if __name__ == "__main__":
