@@ -39,6 +39,14 @@ class Notify:
             if any(line.startswith(start) for line in self.seen):
                 return
 
+    def read_on(self):
+        """As systemd does, for services that say more than a socket holds."""
+        def read():
+            with contextlib.suppress(OSError):
+                while True:
+                    self.seen += self.socket.recv(65536).decode().splitlines()
+        threading.Thread(target=read, daemon=True).start()
+
 
 class Service:
     """mcp-exec serve on an inherited TCP socket, as systemd would start it."""

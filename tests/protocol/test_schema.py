@@ -23,7 +23,7 @@ class Schema:
     def __init__(self, version):
         if not jsonschema:
             raise Skip("python3-jsonschema is not installed")
-        path = pathlib.Path(__file__).with_name("schemas") / f"{version}.json"
+        path = pathlib.Path(__file__).with_name("schemas") / f"{version}.json"  # a revision's, or an extension's
         self.document = json.loads(path.read_text())
         self.key = "definitions" if "definitions" in self.document else "$defs"
 
@@ -136,6 +136,87 @@ def test_modern_subscription_is_acknowledged_first_and_ends_with_its_result():
         s.send("notifications/cancelled", {"requestId": "listen:0"})
         schema.result("DiscoverResult", s.ask("server/discover", {"_meta": META}, 1))
         assert len(s.messages) == 2, s.messages
+
+
+SLEEPS = "import time\nprint('at work', flush=True)\ntime.sleep({seconds})"
+
+
+def _tools(listed):
+    return {tool["name"]: tool for tool in listed["result"]["tools"]}
+
+
+def test_answers_of_long_runs_fit_their_revision_and_their_own_schemas():
+    with fake_launcher() as launcher:
+        for version in [*LEGACY, MODERN]:
+            schema = Schema(version)
+            with _direct(launcher) as s:
+                if version == MODERN:
+                    extra = {"_meta": META}
+                else:
+                    extra = {}
+                    s.ask("initialize", {"protocolVersion": version, "capabilities": {},
+                                         "clientInfo": {"name": "schema-test", "version": "1"}}, 0)
+
+                def call(tool, ident, **arguments):
+                    reply = s.ask("tools/call", {"name": tool, "arguments": arguments, **extra}, ident)
+                    schema.result("CallToolResult", reply)
+                    if not reply["result"].get("isError"):
+                        _check_tool_schemas(tools[tool], reply["result"])
+                    return reply["result"]
+
+                tools = _tools(s.ask("tools/list", extra, 1))
+                assert set(tools) >= {"exec", "get_run", "cancel_run"}, tools
+                begun = call("exec", 2, code=SLEEPS.format(seconds=60), background=True)
+                run_id = json.loads(begun["content"][0]["text"])["run_id"]
+                call("get_run", 3, run_id=run_id, wait_s=1)
+                call("get_run", 4, run_id=run_id, offset=0)
+                ended = call("cancel_run", 5, run_id=run_id)
+                assert json.loads(ended["content"][0]["text"])["status"] == "cancelled", ended
+                call("get_run", 6, run_id=run_id)
+                assert call("get_run", 7, run_id="nope")["isError"] is True
+
+
+def test_tasks_fit_the_schema_of_their_extension():
+    base, tasks = Schema(MODERN), Schema("ext-tasks")
+    meta = {**META, PREFIX + "clientCapabilities": {"extensions": {PREFIX + "tasks": {}}}}
+
+    def begin(seconds, ident):
+        reply = s.ask("tools/call", {"name": "exec", "_meta": meta, "arguments": {
+            "code": SLEEPS.format(seconds=seconds), "background": True}}, ident)
+        base.check("JSONRPCResultResponse", reply)
+        tasks.check("CreateTaskResult", reply["result"])
+        return reply["result"]["taskId"]
+
+    def ask(method, task, ident, name):
+        reply = s.ask(method, {"taskId": task, "inputResponses": {}, "_meta": meta}, ident)
+        base.check("JSONRPCResultResponse", reply)
+        tasks.check(name, reply["result"])
+        return reply["result"]
+
+    with fake_launcher() as launcher, _direct(launcher) as s:
+        base.result("DiscoverResult", s.ask("server/discover", {"_meta": META}, 0))
+        short, long = begin(1, 1), begin(60, 2)
+        s.send("subscriptions/listen", {"notifications": {"taskIds": [short, long]}, "_meta": meta}, 3)
+        ask("tasks/get", long, 4, "GetTaskResult")
+        ask("tasks/update", long, 5, "UpdateTaskResult")
+        ask("tasks/cancel", long, 6, "CancelTaskResult")
+
+        def told():
+            return [m for m in s.messages if m.get("method") == "notifications/tasks"]
+        harness.wait_until(lambda: len(told()) == 2)
+        assert {m["params"]["status"] for m in told()} == {"completed", "cancelled"}, told()
+        for message in told():
+            tasks.check("TaskStatusNotification", message)
+        first, = [m for m in s.messages if m.get("method", "").endswith("acknowledged")]
+        base.check("SubscriptionsAcknowledgedNotification", first)
+        tasks.check("TaskSubscriptionAcknowledgedNotifications", first["params"]["notifications"])
+        assert s.messages.index(first) < s.messages.index(told()[0]), "told before it was acknowledged"
+        done = ask("tasks/get", short, 7, "GetTaskResult")
+        base.check("CallToolResult", done["result"])
+        assert ask("tasks/get", long, 8, "GetTaskResult")["status"] == "cancelled"
+        undeclared = s.ask("tasks/get", {"taskId": long, "_meta": META}, 9)
+        base.error(undeclared, -32021, "MissingRequiredClientCapabilityError")
+        base.error(s.ask("tasks/get", {"taskId": "nope", "_meta": meta}, 10), -32602)
 
 
 def test_the_eras_share_one_pipe():
