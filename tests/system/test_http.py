@@ -2,13 +2,14 @@
 """HTTP on /mcp as the administrator switches it on: socket, token, both eras."""
 
 import contextlib
+import gzip
 import json
 import pathlib
 import socket
 import time
 
 from http_client import HttpClient
-from lib import journal, journal_cursor, sh, timeout, wait_until, run_units
+from lib import Client, journal, journal_cursor, sh, timeout, wait_until, run_units
 
 TOKEN = "token-of-this-test-1234567890"
 TOKEN_FILE = pathlib.Path("/etc/mcp-exec/auth-token")
@@ -44,6 +45,25 @@ def _modern(method, params=None, ident=1):
 def test_nothing_listens_on_tcp_until_the_administrator_says_so():
     s = socket.socket()
     assert s.connect_ex(("127.0.0.1", 8080)) != 0
+
+
+def test_the_man_pages_recipe_works_while_the_service_runs():
+    page = gzip.decompress(pathlib.Path("/usr/share/man/man8/mcp-exec.8.gz").read_bytes()).decode()
+    recipe = page.partition(".Ss Token\n.Bd -literal -offset indent\n")[2].partition("\n.Ed\n")[0]
+    assert "mcp-exec-http.socket" in recipe, page
+    with Client() as client:
+        client.exec("print(1)")             # the service runs, as on any machine that is in use
+    try:
+        sh("set -e; " + recipe)
+        assert TOKEN_FILE.stat().st_mode & 0o077 == 0
+        token = TOKEN_FILE.read_text().strip()
+        r = _post(HttpClient(8080, token=token, handshake=False), {"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert r.status == 200, (r.status, r.body)
+    finally:
+        TOKEN_FILE.unlink(missing_ok=True)
+        sh(["systemctl", "disable", "mcp-exec-http.socket"])
+        sh(["systemctl", "stop", "mcp-exec-http.socket", "mcp-exec.service"])
+        sh(["systemctl", "start", "mcp-exec.socket"])
 
 
 def test_without_a_token_every_request_is_refused_with_the_reason():
