@@ -142,6 +142,7 @@ def test_installing_again_serves_with_the_kept_configuration():
 @timeout(120)
 def test_purge_leaves_nothing():
     sh("rm -f /etc/mcp-exec/mcp-exec.conf.d/*.conf")
+    pathlib.Path("/etc/mcp-exec/auth-token").write_text("a secret that must not outlive the package\n")
     sh(f"{APT} purge mcp-exec", timeout=100)
     found = sh("find / -xdev -iname '*mcp-exec*'; find /run -iname '*mcp-exec*'").stdout.split()
     left = [path for path in found if not path.startswith(NOT_OURS)]
