@@ -20,6 +20,7 @@
 #define CONF_NAME "mcp-exec.conf"
 #define TOKEN_BYTES_MAX 4096
 #define TOKEN_CREDENTIAL "auth-token"
+#define ADDRESS_DEFAULT ":8080"
 
 /* Numbers of the seam (wire/wire.h, which this room may not include; a unit test compares). */
 #define SEAM_RUNTIME_USEC_MAX (UINT64_C(24) * 3600 * USEC_PER_SEC)
@@ -62,7 +63,7 @@ static int set_transport(Settings *s, const char *value, char **reterr_message) 
                         s->transport = (Transport) i;
                         return 0;
                 }
-        return fail(reterr_message, "MCP_EXEC_TRANSPORT", "none of stdio, http, sse");
+        return fail(reterr_message, "MCP_EXEC_TRANSPORT", "must be stdio, http or sse");
 }
 
 static int set_address(Settings *s, const char *value, char **reterr_message) {
@@ -70,7 +71,7 @@ static int set_address(Settings *s, const char *value, char **reterr_message) {
         uint64_t port;
 
         if (!colon || parse_uint64(colon + 1, &port) < 0 || port > UINT16_MAX)
-                return fail(reterr_message, "MCP_EXEC_ADDR", "not HOST:PORT, [IPv6]:PORT or :PORT");
+                return fail(reterr_message, "MCP_EXEC_ADDR", "must be HOST:PORT, [IPv6]:PORT or :PORT");
         return str_copy(&s->listen_address, value);
 }
 
@@ -172,11 +173,9 @@ static int load_variables(Settings *s, char **reterr_message) {
                         s->endpoints |= ENDPOINT_SSE;
         }
         value = variable("MCP_EXEC_ADDR");
-        if (value) {
-                r = set_address(s, value, reterr_message);
-                if (r < 0)
-                        return r;
-        }
+        r = set_address(s, value ? value : ADDRESS_DEFAULT, reterr_message);
+        if (r < 0)
+                return r;
         r = load_credential(s, reterr_message);
         if (r < 0)
                 return r;
@@ -234,14 +233,22 @@ int settings_verify(const Settings *s, char **reterr_message) {
         assert(s);
         assert(reterr_message);
 
-        if (s->default_timeout_usec > s->max_timeout_usec)
-                return fail(reterr_message, "DefaultTimeoutSec=", "must not be more than MaxTimeoutSec=");
+        if (s->default_timeout_usec > s->max_timeout_usec) {
+                char what[128];
+
+                (void) snprintf(what, sizeof(what),
+                                "%g s is more than MaxTimeoutSec=, which is %g s: lower the one or raise "
+                                "the other",
+                                (double) s->default_timeout_usec / USEC_PER_SEC,
+                                (double) s->max_timeout_usec / USEC_PER_SEC);
+                return fail(reterr_message, "DefaultTimeoutSec=", what);
+        }
         /* RuntimeMaxSec of a warm unit covers both its waiting and its run. */
         if (s->pool_idle_usec + s->max_timeout_usec > SEAM_RUNTIME_USEC_MAX - START_SPARE_USEC)
-                return fail(reterr_message,
-                            "MaxTimeoutSec=", "together with PoolIdleSec= more than one day");
+                return fail(reterr_message, "MaxTimeoutSec=",
+                            "must not be more than one day together with PoolIdleSec=");
         if (settings_parallel(s) + s->pool_size > SEAM_JOBS_MAX)
-                return fail(reterr_message, "MaxParallel=", "together with PoolSize= more than 256 units");
+                return fail(reterr_message, "MaxParallel=", "must not be more than 256 together with PoolSize=");
         return 0;
 }
 

@@ -65,6 +65,12 @@ def test_http_without_token_is_refused():
     assert done.returncode == 1 and b"MCP_EXEC_AUTH_TOKEN" in done.stderr and b"--no-auth" in done.stderr, done
 
 
+def test_http_by_variable_without_an_address_does_not_crash():
+    # Port 8080 of this machine may be taken, which is an answer too.
+    done = run(env=environment(MCP_EXEC_TRANSPORT="http"))
+    assert done.returncode == 1 and (b"MCP_EXEC_AUTH_TOKEN" in done.stderr or b":8080" in done.stderr), done
+
+
 def test_serve_without_sockets_says_what_to_start():
     done = run("serve")
     assert done.returncode == 2 and b"mcp-exec.socket" in done.stderr, done

@@ -129,7 +129,6 @@ TEST(settings_have_the_documented_defaults_and_every_key_is_tested_here) {
         ASSERT_EQ_INT(settings_foreach(s, check_is_covered, &n), 0);
         ASSERT_EQ_UINT(n, ELEMENTSOF(rows));
         ASSERT_EQ_INT(s->transport, TRANSPORT_STDIO);
-        ASSERT_EQ_STR(s->listen_address, NULL);
         ASSERT_EQ_STR(s->auth_token, NULL);
         ASSERT_FALSE(s->has_output_limit_override);
 }
@@ -337,9 +336,9 @@ TEST(settings_refuse_bad_variables_by_name_and_never_show_a_token) {
         static const struct {
                 const char *name, *value, *message;
         } bad[] = {
-                { "MCP_EXEC_TRANSPORT", "tcp", "MCP_EXEC_TRANSPORT: none of stdio, http, sse" },
-                { "MCP_EXEC_ADDR", "8080", "MCP_EXEC_ADDR: not HOST:PORT, [IPv6]:PORT or :PORT" },
-                { "MCP_EXEC_ADDR", ":65536", "MCP_EXEC_ADDR: not HOST:PORT, [IPv6]:PORT or :PORT" },
+                { "MCP_EXEC_TRANSPORT", "tcp", "MCP_EXEC_TRANSPORT: must be stdio, http or sse" },
+                { "MCP_EXEC_ADDR", "8080", "MCP_EXEC_ADDR: must be HOST:PORT, [IPv6]:PORT or :PORT" },
+                { "MCP_EXEC_ADDR", ":65536", "MCP_EXEC_ADDR: must be HOST:PORT, [IPv6]:PORT or :PORT" },
                 { "MCP_EXEC_DEFAULT_TIMEOUT_S", "1m", "MCP_EXEC_DEFAULT_TIMEOUT_S: not a whole number" },
                 { "MCP_EXEC_MAX_TIMEOUT_S", "0",
                   "MCP_EXEC_MAX_TIMEOUT_S: MaxTimeoutSec=: 0s is out of range, 1s to 20h" },
@@ -389,6 +388,17 @@ TEST(settings_read_the_token_from_a_credential_and_fail_closed) {
         ASSERT_EQ_STR(absent->auth_token, NULL);
 }
 
+TEST(settings_http_by_variable_without_an_address_is_port_8080) {
+        _cleanup_tree_ char *tree = make_tree();
+        _cleanup_(settings_freep) Settings *s = NULL;
+
+        forget_variables();
+        (void) setenv("MCP_EXEC_TRANSPORT", "http", 1);
+        s = load(tree, NULL);
+        forget_variables();
+        ASSERT_EQ_STR(s->listen_address, ":8080");
+}
+
 TEST(settings_default_timeout_follows_a_lower_maximum_unless_written) {
         _cleanup_tree_ char *tree = make_tree();
         _cleanup_(settings_freep) Settings *s = NULL;
@@ -398,7 +408,7 @@ TEST(settings_default_timeout_follows_a_lower_maximum_unless_written) {
         s = load(tree, NULL);
         ASSERT_EQ_UINT(s->default_timeout_usec, 10 * USEC_PER_SEC);
         put_file(tree, "etc/mcp-exec.conf", "[Exec]\nMaxTimeoutSec=10\nDefaultTimeoutSec=11\n");
-        ASSERT_TRUE(load(tree, "DefaultTimeoutSec=: must not be more than MaxTimeoutSec=") == NULL);
+        ASSERT_TRUE(load(tree, "DefaultTimeoutSec=: 11 s is more than MaxTimeoutSec=, which is 10 s: lower the one or raise the other") == NULL);
 }
 
 TEST(settings_verify_keeps_the_seams_bounds) {
