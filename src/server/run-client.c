@@ -172,6 +172,17 @@ static void take_refusal(RunClient *c, const char *result, size_t n_result) {
                         "The server gave no reason");
 }
 
+/* A program that ended by itself has said what it had to say, and its exit status, the first sentence, is ours
+ * too. What follows is the cause, where the server knows one: no network, a missing module. */
+static const char* worth_saying(const char *status, const char *message) {
+        const char *cause;
+
+        if (!streq(status, "error"))
+                return streq(status, "ok") ? NULL : message;
+        cause = strstr(message, ". ");
+        return cause ? cause + 2 : NULL;
+}
+
 /* What the program printed is in the result once more, perhaps with a zero byte, which json_parse() refuses.
  * So only the members that are needed are parsed. */
 static void take_result(RunClient *c, const char *result, size_t n_result) {
@@ -195,9 +206,11 @@ static void take_result(RunClient *c, const char *result, size_t n_result) {
         }
         (void) json_get_integer(code, &exit_code);
 
-        /* A program that ended by itself has said what it had to say; its exit status is enough. */
-        if (!streq(word, "ok") && !streq(word, "error") && json_get_string(message, &text, NULL))
-                say(c, text);
+        if (json_get_string(message, &text, NULL)) {
+                text = worth_saying(word, text);
+                if (text)
+                        say(c, text);
+        }
         for (size_t i = 0; i < json_length(hints); i++)
                 if (json_get_string(json_element(hints, i), &text, NULL))
                         say(c, text);

@@ -55,6 +55,17 @@ def test_any_byte_goes_through_unchanged():
     assert done.stdout == bytes(range(256)) * 1000, (len(done.stdout), done.stderr)
 
 
+def test_missing_module_and_missing_network_are_told_after_the_traceback():
+    done = _run("import no_such_module")
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and last.startswith("mcp-exec: ") and "not installed here" in last, done
+    done = _run("import urllib.request; urllib.request.urlopen('http://192.0.2.7/')")
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and last.startswith("mcp-exec: There is no network"), done
+    # The exit status alone is nothing to say.
+    assert _run("raise SystemExit(3)").stderr == ""
+
+
 def test_missing_file_and_unknown_option_are_explained():
     done = sh(["mcp-exec", "run", "/nowhere.py"], check=False)
     assert done.returncode not in (0, 139) and "/nowhere.py" in done.stderr, done
