@@ -154,7 +154,9 @@ bool auth_uid_is_in(uid_t uid, const char *group) {
 }
 
 static int refusal(const Settings *s, uid_t uid, const UserEntry *u, char **reterr_message) {
+        const char *group = s->allow_groups ? s->allow_groups[0] : NULL;
         char name[280];
+        gid_t gid;
         int r;
 
         if (u->is_known)
@@ -163,11 +165,16 @@ static int refusal(const Settings *s, uid_t uid, const UserEntry *u, char **rete
         else
                 (void) snprintf(name, sizeof(name), "uid %lu", (unsigned long) uid);
 
-        if (u->is_known && s->allow_groups && s->allow_groups[0])
+        if (u->is_known && group && group_gid(group, &gid))
                 r = str_printf(reterr_message,
                                "%s may not use this mcp-exec service. The administrator can allow it with "
                                "\"adduser %s %s\"; no new login is needed.",
-                               name, u->entry.pw_name, s->allow_groups[0]);
+                               name, u->entry.pw_name, group);
+        else if (u->is_known && group)
+                r = str_printf(reterr_message,
+                               "%s may not use this mcp-exec service. Its AllowGroups= names \"%s\", and there "
+                               "is no such group.",
+                               name, group);
         else
                 r = str_printf(reterr_message,
                                "%s may not use this mcp-exec service. The administrator can allow it with "

@@ -52,12 +52,19 @@ TEST(member_of_an_allowed_group_is_allowed) {
 
 TEST(others_are_told_what_the_administrator_does) {
         need_users();
-        ASSERT_EQ_STR(who(UID_NOBODY, "", "mcp-exec"),
+        ASSERT_EQ_STR(who(UID_NOBODY, "", "daemon"),
                       "user nobody (uid 65534) may not use this mcp-exec service. The administrator can "
                       "allow it with "
-                      "\"adduser nobody mcp-exec\"; no new login is needed.");
+                      "\"adduser nobody daemon\"; no new login is needed.");
         ASSERT_CONTAINS(who(UID_NOBODY, "", ""), "AllowUsers=");
         ASSERT_CONTAINS(who(UID_NOBODY, "daemon", "daemon"), "may not use");
+}
+
+TEST(a_group_that_does_not_exist_is_named_and_not_recommended) {
+        need_users();
+        ASSERT_EQ_STR(who(UID_NOBODY, "", "nosuchgroup"),
+                      "user nobody (uid 65534) may not use this mcp-exec service. Its AllowGroups= names "
+                      "\"nosuchgroup\", and there is no such group.");
 }
 
 TEST(allowed_user_by_name_or_number) {
