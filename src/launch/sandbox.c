@@ -18,9 +18,6 @@
 #include "launch/sandbox.h"
 #include "launch/sweep.h"
 
-#define CONFIG_FILE(is_user)                                                                                \
-        ((is_user) ? "~/.config/mcp-exec/mcp-exec.conf" : MCP_EXEC_SYSCONFDIR "/mcp-exec.conf")
-
 static const char *const namespace_names[] = { "net", "mnt", "ipc", "user", "pid" };
 
 static void sandbox_set_problem(Sandbox *s, int error) {
@@ -80,8 +77,8 @@ int interpreter_resolve(const char *name, char *const *binds, char **ret, Proble
         if (!path || !is_program(path))
                 return problem_set(
                         reterr_problem, ENOENT,
-                        "Install it (sudo apt install python3), or set Python= in mcp-exec.conf to the "
-                        "absolute path of an interpreter that everybody may execute",
+                        "Set Python= in mcp-exec.conf to the absolute path of an interpreter that everybody "
+                        "may execute, or leave it out and install one (sudo apt install python3)",
                         "The Python interpreter %s (Python=) is not there or not executable", name);
 
         real = realpath(path, NULL);
@@ -265,10 +262,8 @@ int sandbox_new(sd_event *event, bool is_user, Sandbox **ret) {
         if (r < 0)
                 sandbox_set_problem(s, r);
         else if (s->settings->require_controllers != (CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU))
-                log_warning(
-                        "RequireControllers= in %s is not the full set: limits of memory, processes or CPU "
-                        "may not hold",
-                        CONFIG_FILE(is_user));
+                log_warning("RequireControllers= is set to less than its default: limits of memory, "
+                            "processes or CPU may not hold");
 
         *ret = TAKE_PTR(s);
         return 0;

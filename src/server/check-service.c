@@ -101,8 +101,8 @@ static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
                 return;
         }
         check_add(&c->report, h->is_relaxed ? CHECK_WARN : CHECK_OK, "launcher",
-                  h->is_relaxed ? "Set RequireControllers=memory pids cpu in [Sandbox] of "
-                                  "/etc/mcp-exec/mcp-exec.conf." :
+                  h->is_relaxed ? "Remove RequireControllers= from mcp-exec.conf and its drop-ins "
+                                  "(grep -r RequireControllers /etc/mcp-exec finds it)." :
                                   NULL,
                   "its self-test passed under %s%s",
                   h->is_user ? "this user's service manager" : "the system manager",
