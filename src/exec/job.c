@@ -7,7 +7,7 @@
 #include "exec/engine.h"
 #include "exec/timer.h"
 
-static const uint16_t allowed_next[_JOB_STATE_MAX] = {
+static const uint16_t allowed_next[_JOB_STATE_MAX] _unused_ = { /* by assert() */
         [JOB_QUEUED] = 1 << JOB_STARTING | 1 << JOB_DONE,
         [JOB_STARTING] = 1 << JOB_QUEUED | 1 << JOB_SENDING | 1 << JOB_ENDING | 1 << JOB_DONE,
         [JOB_SENDING] = 1 << JOB_QUEUED | 1 << JOB_RUNNING | 1 << JOB_ENDING | 1 << JOB_DONE,

@@ -30,7 +30,7 @@ static int queue_line_new(const char *principal, QueueLine **ret) {
         return 0;
 }
 
-void queue_done(Queue *q) {
+void queue_done(Queue *q _unused_) { /* used by assert() */
         assert(q);
         assert(!q->lines.first);
         assert(q->n_items == 0);
