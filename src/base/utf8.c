@@ -47,6 +47,26 @@ size_t utf8_sequence(const void *s, size_t n_bytes) {
         return length;
 }
 
+bool utf8_is_plain(const void *s, size_t n_bytes) {
+        const uint8_t *p = s;
+        unsigned c;
+
+        assert(s);
+
+        if (n_bytes == 1)
+                return p[0] >= 0x20 && p[0] != 0x7f;
+        if (n_bytes == 2) {
+                c = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+                return c >= 0xa0 && c != 0x61c;
+        }
+        if (n_bytes == 3) {
+                c = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+                return c != 0x200e && c != 0x200f && !(c >= 0x2028 && c <= 0x202e) &&
+                       !(c >= 0x2066 && c <= 0x2069);
+        }
+        return n_bytes == 4;
+}
+
 /* Bytes of valid text at the start of s. Eight ASCII bytes a step: most output is nothing else. */
 static size_t utf8_valid_prefix(const uint8_t *s, size_t n_bytes) {
         size_t i = 0;

@@ -54,10 +54,7 @@ static const char* clean(const char *s, char ret[static CLIENT_TEXT_BYTES_MAX + 
 
         while (left > 0) {
                 size_t k = utf8_sequence(s, left);
-                /* C0, DEL, and C1 (which some terminals obey) in their two-byte form. */
-                bool is_plain =
-                        k > 1 ? !(k == 2 && (unsigned char) s[0] == 0xc2 && (unsigned char) s[1] < 0xa0) :
-                                k == 1 && (unsigned char) *s >= 0x20 && *s != 0x7f;
+                bool is_plain = k > 0 && utf8_is_plain(s, k);
                 size_t step = k > 0 ? k : 1, n_out = is_plain ? k : 1;
 
                 if (n + n_out > CLIENT_TEXT_BYTES_MAX)

@@ -24,9 +24,7 @@ int clean_append(const void *text, size_t n_bytes, size_t max_bytes, Buffer *b) 
                 } else {
                         n = k;
                         memcpy(one, s + i, k);
-                        /* C0, DEL, and C1, which some terminals obey as well */
-                        if ((k == 1 && ((unsigned char) one[0] < 0x20 || one[0] == 0x7f)) ||
-                            (k == 2 && one[0] == '\xc2' && (unsigned char) one[1] < 0xa0)) {
+                        if (!utf8_is_plain(one, k)) {
                                 one[0] = ' ';
                                 n = 1;
                         }

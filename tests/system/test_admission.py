@@ -56,11 +56,11 @@ def test_one_record_per_run_with_metadata_and_never_content():
 def test_hostile_client_name_cannot_forge_a_record():
     cursor = journal_cursor()
     with Client(handshake=False) as c:
-        c.initialize(name="evil\nMCP_EXEC_STATUS=ok\x1b[2J" + "x" * 5000)
+        c.initialize(name="evil\nMCP_EXEC_STATUS=ok\x1b[2J\u202e\u2028" + "x" * 5000)
         r = c.exec("1/0")
     record = record_of(r["run_id"], cursor)
     assert record["MCP_EXEC_STATUS"] == "error" and "\n" not in record["MCP_EXEC_CLIENT"], record
-    assert len(record["MCP_EXEC_CLIENT"]) <= 256 and "\x1b" not in record["MESSAGE"], record
+    assert len(record["MCP_EXEC_CLIENT"]) <= 256 and not {"\x1b", "\u202e", "\u2028"} & set(record["MESSAGE"]), record
 
 
 def test_status_of_the_services_reads_well():
