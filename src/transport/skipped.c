@@ -88,7 +88,10 @@ void skipped_push(SkippedMessage *s, const char *data, size_t n_bytes) {
         size_t n_keep;
 
         assert(s);
+        assert(data || n_bytes == 0);
 
+        if (n_bytes == 0)
+                return;
         if (n_bytes >= sizeof(s->tail)) {
                 memcpy(s->tail, data + n_bytes - sizeof(s->tail), sizeof(s->tail));
                 s->n_tail = sizeof(s->tail);
