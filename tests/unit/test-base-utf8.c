@@ -141,14 +141,13 @@ TEST(utf8_repair_passes_the_buffers_limit_on) {
 
 TEST(utf8_plain_characters_neither_steer_a_terminal_nor_turn_a_line_around) {
         static const char *const plain[] = {
-                " ",                "~",            "a",            "\xc2\xa0",     "\xc3\xa9",     "\xd8\x9b",
-                "\xe2\x80\x93",     "\xe2\x80\xa7", "\xe2\x80\xaf", "\xe2\x81\xa5", "\xe2\x81\xaa",
-                "\xf0\x9f\x98\x80",
+                " ", "~", "a", "\xc2\xa0", "\xc3\xa9", "\xd8\x9b", "\xe2\x80\x93", "\xe2\x80\xa7",
+                "\xe2\x80\xaf", "\xe2\x81\xa5", "\xe2\x81\xaa", "\xf0\x9f\x98\x80",
         };
         static const char *const others[] = {
-                "\x1f",         "\x7f",         "\n",           "\x1b",         "\xc2\x80",
-                "\xc2\x9b",     "\xd8\x9c",     "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8",
-                "\xe2\x80\xaa", "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa9",
+                "\x1f", "\x7f", "\n", "\x1b", "\xc2\x80", "\xc2\x9b", "\xd8\x9c", "\xe2\x80\x8e",
+                "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xaa", "\xe2\x80\xae", "\xe2\x81\xa6",
+                "\xe2\x81\xa9",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(plain); i++)
