@@ -60,6 +60,36 @@ static void refuse_unfit_text(const McpRequest *q, const JsonValue *arguments, M
         mcp_call_fail(c, text);
 }
 
+/* Modern clients declare what they can do with each request; in the legacy era nobody asks. */
+static int check_capability(const McpRequest *q, const char *tool, bool *ret_is_refused) {
+        const McpServerParameters *p = &q->peer->server->p;
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        JsonWriter w = JSON_WRITER_INIT(&b);
+        const char *needed;
+        int r;
+
+        *ret_is_refused = false;
+        needed = p->tools->required_capability ? p->tools->required_capability(p->tools_userdata, tool) : NULL;
+        if (!needed || !mcp_version_is_modern(q->version) ||
+            json_member(json_member(q->message->meta, MCP_META_CAPABILITIES), needed))
+                return 0;
+        json_begin_object(&w);
+        json_key(&w, "requiredCapabilities");
+        json_begin_object(&w);
+        json_key(&w, needed);
+        json_begin_object(&w);
+        json_end_object(&w);
+        json_end_object(&w);
+        json_end_object(&w);
+        r = json_writer_finish(&w);
+        if (r < 0)
+                return r;
+        mcp_exchange_error(q->exchange, q->message->id, q->message->id_bytes, MCP_ERROR_MISSING_CAPABILITY, 400,
+                           "this tool needs a capability that the request does not declare", b.data);
+        *ret_is_refused = true;
+        return 0;
+}
+
 int mcp_tools_call(const McpRequest *q) {
         const McpServerParameters *p = &q->peer->server->p;
         _cleanup_json_ JsonValue *none = NULL;
@@ -75,6 +105,9 @@ int mcp_tools_call(const McpRequest *q) {
         if (!p->tools->exists(p->tools_userdata, name))
                 return mcp_request_error(q, MCP_ERROR_INVALID_PARAMS, 200, "unknown tool \"%s\"",
                                          mcp_quote(name, quoted));
+        r = check_capability(q, name, &is_refused);
+        if (r < 0 || is_refused)
+                return r;
         arguments = json_member(q->message->params, "arguments");
         if (!arguments || json_type(arguments) == JSON_NULL) {
                 r = json_parse("{}", 2, &none);

@@ -129,6 +129,11 @@ static bool tools_exists(void *userdata, const char *name) {
 
 static int tools_call(void *userdata, const char *name, const JsonValue *arguments, McpCall *call) {
         Daemon *d = userdata;
+static const char* tools_required_capability(void *userdata, const char *name) {
+        const Daemon *d = userdata;
+        return tool_registry_ops.required_capability(d->registry, name);
+}
+
         _cleanup_free_ char *refusal = NULL;
         int r;
 
@@ -183,6 +188,7 @@ static const McpToolOps daemon_tool_ops = {
         .exists = tools_exists,
         .call = tools_call,
         .cancel = tools_cancel,
+        .required_capability = tools_required_capability,
 };
 
 /* ---- Engine ---- */

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "tool/diagnostic.h"
+
 /* In the order in which clients see them, which must never change by itself. */
 static const Tool *const tools[] = {
         &tool_exec,
@@ -58,18 +60,23 @@ static int list(void *userdata, McpVersion version, JsonWriter *w) {
                 if (r < 0)
                         return r;
         }
+        r = diagnostic_list(registry, version, w);
+        if (r < 0)
+                return r;
         json_end_array(w);
         return 0;
 }
 
 static bool exists(void *userdata, const char *name) {
         (void) userdata;
-        return find_tool(name);
+        return find_tool(name) || diagnostic_exists(name);
 }
 
 static int call(void *userdata, const char *name, const JsonValue *arguments, McpCall *mcp_call) {
         const Tool *tool = find_tool(name);
 
+        if (!tool && diagnostic_exists(name))
+                return diagnostic_call(userdata, name, arguments, mcp_call);
         assert(tool); /* the engine asked exists() */
         return tool->call(userdata, arguments, mcp_call);
 }
@@ -86,4 +93,5 @@ const McpToolOps tool_registry_ops = {
         .exists = exists,
         .call = call,
         .cancel = cancel,
+        .required_capability = diagnostic_required_capability,
 };
