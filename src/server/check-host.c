@@ -222,8 +222,11 @@ static void check_controllers(CheckContext *c) {
                 found = read_controllers("/sys/fs/cgroup/cgroup.controllers");
         else if (str_printf(&path,
                             "/sys/fs/cgroup/user.slice/user-%u.slice/user@%u.service/cgroup.controllers",
-                            (unsigned) c->uid, (unsigned) c->uid) >= 0)
+                            (unsigned) c->uid, (unsigned) c->uid) >= 0) {
+                if (access(path, F_OK) < 0)
+                        return; /* no user manager to look at, which is said in a line of its own */
                 found = read_controllers(path);
+        }
 
         missing = all & ~found;
         if (missing == 0) {

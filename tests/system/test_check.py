@@ -51,6 +51,8 @@ def test_check_of_a_user_without_a_manager_names_linger():
     assert status == 1 and items["user manager"]["verdict"] == "fail", items
     assert "enable-linger carol" in items["user manager"]["remedy"], items
     assert "run" not in items and "launcher" not in items, items
+    # There is no manager whose controllers could be missing.
+    assert "controllers" not in items, items
 
 
 def test_check_without_the_sockets_names_the_command():
