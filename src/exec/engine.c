@@ -459,3 +459,8 @@ size_t exec_engine_n_queued(const ExecEngine *e) {
         assert(e);
         return e->queue.n_items;
 }
+
+size_t exec_engine_n_warm(const ExecEngine *e) {
+        assert(e);
+        return e->pool.n_units;
+}

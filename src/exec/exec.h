@@ -110,3 +110,4 @@ void exec_engine_drain(ExecEngine *e);
 
 size_t exec_engine_n_running(const ExecEngine *e);
 size_t exec_engine_n_queued(const ExecEngine *e);
+size_t exec_engine_n_warm(const ExecEngine *e); /* units that wait, or will soon, for a program */

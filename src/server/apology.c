@@ -78,7 +78,7 @@ void apologise(const ServiceSockets *sockets, const char *message) {
                         continue;
                 for (size_t i = 0; i < sockets->n_sockets; i++)
                         if (fds[i].revents)
-                                answer_one(fds[i].fd, sockets->is_inet[i] ? &http : &line);
+                                answer_one(fds[i].fd, service_sockets_are_http(sockets, i) ? &http : &line);
                 quiet_since = now_monotonic_usec();
         }
 }

@@ -13,6 +13,7 @@ int command_serve(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_print_unit(int argc, char **argv);
+int command_token(int argc, char **argv);
 
 /* The two halves that a bare `mcp-exec` chooses between by MCP_EXEC_TRANSPORT. */
 typedef struct StdioOptions {
@@ -30,6 +31,7 @@ typedef struct ServeOptions {
         bool no_auth;
         bool is_verbose;
         const char *launcher_socket_path;
+        const char *token_file, *metadata_file; /* NULL: the system's, where there is one */
 } ServeOptions;
 int serve_main(const ServeOptions *options);
 

@@ -18,6 +18,8 @@
 #include "server/daemon.h"
 #include "server/fd-store.h"
 #include "server/launcher-connect.h"
+#include "server/metrics.h"
+#include "server/principals.h"
 #include "tool/packages.h"
 #include "tool/tool.h"
 
@@ -127,13 +129,13 @@ static bool tools_exists(void *userdata, const char *name) {
         return tool_registry_ops.exists(d->registry, name);
 }
 
-static int tools_call(void *userdata, const char *name, const JsonValue *arguments, McpCall *call) {
-        Daemon *d = userdata;
 static const char* tools_required_capability(void *userdata, const char *name) {
         const Daemon *d = userdata;
         return tool_registry_ops.required_capability(d->registry, name);
 }
 
+static int tools_call(void *userdata, const char *name, const JsonValue *arguments, McpCall *call) {
+        Daemon *d = userdata;
         _cleanup_free_ char *refusal = NULL;
         int r;
 
@@ -186,9 +188,9 @@ static const McpTaskOps daemon_task_ops = {
 static const McpToolOps daemon_tool_ops = {
         .list = tools_list,
         .exists = tools_exists,
+        .required_capability = tools_required_capability,
         .call = tools_call,
         .cancel = tools_cancel,
-        .required_capability = tools_required_capability,
 };
 
 /* ---- Engine ---- */
@@ -198,11 +200,19 @@ static int engine_connect(void *userdata, char **reterr_message) {
         return launcher_connect(&d->connect, reterr_message);
 }
 
+static int engine_admit_principal(const char *principal, PrincipalLimits *ret, char **reterr_message,
+                                  void *userdata) {
+        const Daemon *d = userdata;
+        return principals_admit(d->parameters.principals, principal, ret, reterr_message);
+}
+
 static void engine_finished(const ExecRequest *request, const ExecResult *result, void *userdata) {
         const Daemon *d = userdata;
 
         if (d->parameters.has_audit)
                 audit_run_finished(request, result);
+        if (d->parameters.metrics)
+                metrics_count(d->parameters.metrics, request, result);
 }
 
 static void engine_idle_changed(bool is_idle, void *userdata) {
@@ -237,6 +247,7 @@ static int make_parts(Daemon *d) {
                 .settings = p->settings,
                 .packages = d->packages,
                 .connect = engine_connect,
+                .admit = p->principals ? engine_admit_principal : NULL,
                 .on_finished = engine_finished,
                 .on_idle_changed = engine_idle_changed,
                 .userdata = d,

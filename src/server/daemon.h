@@ -22,6 +22,8 @@ typedef struct DaemonParameters {
         bool is_quiet;                    /* our child's log lines are not shown */
         bool has_audit;                   /* write a journal record for each finished run */
         bool has_fd_store;                /* kept results survive us: fd-store.h */
+        struct Principals *principals;    /* who may use what; NULL: everybody as the settings say */
+        struct Metrics *metrics;          /* told of each finished run; may be NULL */
         /* Runs and waiting requests became none or stopped being none, or a kept result has expired. May be
          * NULL. */
         void (*on_idle_changed)(bool is_idle, void *userdata);

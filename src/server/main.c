@@ -25,6 +25,7 @@ static const struct {
         { "run",        command_run        },
         { "check",      command_check      },
         { "print-unit", command_print_unit },
+        { "token",      command_token      },
 };
 
 static const char help_text[] =
@@ -37,14 +38,15 @@ static const char help_text[] =
         "  serve        Serve the sockets that systemd hands over, or those of --listen\n"
         "  run FILE|-   Run one Python program in the sandbox\n"
         "  check        Tell whether this machine can run sandboxes, and what to do if not\n"
+        "  token        Make, list and remove the tokens of HTTP clients\n"
         "  print-unit   Show every property of the unit that a program would get\n"
         "\n"
         "Options:\n"
         "  -h, --help     Show this help (\"mcp-exec COMMAND --help\" for one command)\n"
         "      --version  Show the version\n"
         "\n"
-        "Without a command, MCP_EXEC_TRANSPORT chooses: stdio (the default), or http or sse, which both listen\n"
-        "on MCP_EXEC_ADDR with /mcp and /sse. See mcp-exec(1).\n";
+        "Without a command, MCP_EXEC_TRANSPORT chooses: stdio (the default), or http or sse, which both\n"
+        "listen on MCP_EXEC_ADDR with /mcp and /sse. See mcp-exec(1).\n";
 
 int command_usage_error(const char *command, const char *format, ...) {
         va_list ap;

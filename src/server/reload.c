@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Settings are constant for the life of a process, and runs in flight were admitted under them. So a reload
- * checks the files and names what has changed; a restart loses no client's connection attempt, for systemd
- * holds the sockets. */
+/* What programs may use is constant for the life of a process, and runs in flight were admitted under it. So
+ * a reload puts into effect who may connect, and names what else has changed; a restart loses no client's
+ * connection attempt, for systemd holds the sockets. */
 
 #include <stdio.h>
 
@@ -17,12 +17,19 @@ static int collect(const char *section, const char *key, const char *value, void
         return strv_extendf(list, "[%s] %s=%s", section, key, value);
 }
 
-static bool is_launchers(const char *assignment) {
-        static const char section[] = "[Sandbox]";
+static bool is_of(const char *assignment, const char *section) {
         return strncmp(assignment, section, strlen(section)) == 0;
 }
 
-void reload_report(const Settings *current, bool is_user) {
+static void report_change(const char *assignment) {
+        if (is_of(assignment, "[Server]"))
+                log_notice("Changed, in effect now: %s", assignment);
+        else
+                log_notice("Changed, in effect after \"systemctl restart mcp-exec%s.service\": %s",
+                           is_of(assignment, "[Sandbox]") ? " mcp-exec-launcher" : "", assignment);
+}
+
+void reload_settings(const Settings *current, bool is_user, Settings **ret) {
         _cleanup_(settings_freep) Settings *fresh = NULL;
         _cleanup_strv_ char **before = NULL, **after = NULL;
         _cleanup_free_ char *message = NULL;
@@ -30,6 +37,9 @@ void reload_report(const Settings *current, bool is_user) {
         int r;
 
         assert(current);
+        assert(ret);
+
+        *ret = NULL;
 
         r = settings_load(is_user, &fresh, &message);
         if (r < 0) {
@@ -51,17 +61,17 @@ void reload_report(const Settings *current, bool is_user) {
         /* Both lists follow the same table. */
         for (size_t i = 0; i < strv_length(after); i++)
                 if (!streq(before[i], after[i])) {
-                        log_notice("Changed, in effect after \"systemctl restart mcp-exec%s.service\": %s",
-                                   is_launchers(after[i]) ? " mcp-exec-launcher" : "", after[i]);
+                        report_change(after[i]);
                         n_changed++;
                 }
         /* Which token it is stays unsaid. */
         if (!current->auth_token != !fresh->auth_token ||
             (current->auth_token && fresh->auth_token &&
              !secret_equal(current->auth_token, fresh->auth_token))) {
-                log_notice("The token has changed, in effect after \"systemctl restart mcp-exec.service\"");
+                log_notice("The token has changed, in effect now");
                 n_changed++;
         }
         if (n_changed == 0)
                 log_info("The configuration is unchanged");
+        *ret = TAKE_PTR(fresh);
 }

@@ -25,9 +25,12 @@ static const char help_text[] =
         "Options:\n"
         "      --listen ADDRESS        HOST:PORT, [V6]:PORT, :PORT (every address) or unix:PATH; may be "
         "repeated\n"
+        "                              or proxy:PATH (HTTP of a proxy that names the user)\n"
         "      --no-auth               Serve HTTP without a token: whoever reaches the port runs code\n"
         "      --launcher-socket PATH  The launcher's socket (default: " MCP_EXEC_LAUNCHER_SOCKET_PATH ";\n"
         "                              started by hand and not as root: the user's own launcher)\n"
+        "      --token-file PATH       Named tokens and limits, instead of " MCP_EXEC_TOKEN_FILE "\n"
+        "      --metadata-file PATH    OAuth metadata, instead of " MCP_EXEC_METADATA_FILE "\n"
         "  -v, --verbose               Say more on standard error or in the journal\n"
         "  -h, --help                  Show this help\n";
 
@@ -49,7 +52,8 @@ static const char* choose_launcher(const ServeOptions *options) {
         return NULL;
 }
 
-static int add_sockets(ServiceSockets *sockets, const ServeOptions *options, const Settings *settings) {
+static int add_sockets(ServiceSockets *sockets, const ServeOptions *options, const Settings *settings,
+                       bool has_tokens) {
         _cleanup_free_ char *message = NULL;
         bool has_inherited_inet = service_sockets_have_inet(sockets);
         int r;
@@ -74,10 +78,10 @@ static int add_sockets(ServiceSockets *sockets, const ServeOptions *options, con
         /* With systemd's sockets the Unix socket is served all the same, and HTTP answers 503 with the
          * reason. */
         if (service_sockets_have_inet(sockets) && !has_inherited_inet && !settings->auth_token &&
-            !options->no_auth) {
-                log_error("A TCP address is served with a token only: set MCP_EXEC_AUTH_TOKEN, or say "
-                          "--no-auth if "
-                          "everybody who reaches the port may run code");
+            !has_tokens && !options->no_auth) {
+                log_error("A TCP address is served with a token only: make one with \"mcp-exec token add "
+                          "NAME\", or set MCP_EXEC_AUTH_TOKEN, or say --no-auth if everybody who reaches "
+                          "the port may run code");
                 return COMMAND_FAILED;
         }
         return COMMAND_OK;
@@ -86,8 +90,10 @@ static int add_sockets(ServiceSockets *sockets, const ServeOptions *options, con
 int serve_main(const ServeOptions *options) {
         _cleanup_(settings_freep) Settings *settings = NULL;
         _cleanup_(service_sockets_done) ServiceSockets sockets = SERVICE_SOCKETS_INIT;
+        _cleanup_(principals_freep) Principals *principals = NULL;
         _cleanup_free_ char *message = NULL;
         ServiceParameters parameters;
+        const char *token_file;
         int r;
 
         assert(options);
@@ -98,12 +104,17 @@ int serve_main(const ServeOptions *options) {
                 .no_auth = options->no_auth,
         };
         parameters.is_user = !parameters.launcher_socket_path;
+        parameters.metadata_file = options->metadata_file ?:
+                                   (parameters.is_user ? NULL : MCP_EXEC_METADATA_FILE);
 
         r = service_sockets_inherit(&sockets, &message);
         if (r < 0)
                 return report(r, message, "Cannot use the sockets that were handed over");
 
+        token_file = options->token_file ?: (parameters.is_user ? NULL : MCP_EXEC_TOKEN_FILE);
         r = settings_load(parameters.is_user, &settings, &message);
+        if (r >= 0)
+                r = principals_new(token_file, &principals, &message);
         if (r < 0) {
                 r = report(r, message, "Cannot read the configuration");
                 apologise(&sockets,
@@ -112,19 +123,28 @@ int serve_main(const ServeOptions *options) {
                 return r;
         }
         parameters.settings = settings;
+        parameters.principals = principals;
 
-        r = add_sockets(&sockets, options, settings);
+        r = add_sockets(&sockets, options, settings, principals_access(principals)->n_tokens > 0);
         if (r != COMMAND_OK)
                 return r;
         return service_run(&parameters);
 }
 
 int command_serve(int argc, char **argv) {
-        enum { OPTION_LISTEN = 0x100, OPTION_NO_AUTH, OPTION_LAUNCHER_SOCKET };
+        enum {
+                OPTION_LISTEN = 0x100,
+                OPTION_NO_AUTH,
+                OPTION_LAUNCHER_SOCKET,
+                OPTION_TOKEN_FILE,
+                OPTION_METADATA_FILE,
+        };
         static const struct option table[] = {
                 { "listen",          required_argument, NULL, OPTION_LISTEN          },
                 { "no-auth",         no_argument,       NULL, OPTION_NO_AUTH         },
                 { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
+                { "token-file",      required_argument, NULL, OPTION_TOKEN_FILE      },
+                { "metadata-file",   required_argument, NULL, OPTION_METADATA_FILE   },
                 { "verbose",         no_argument,       NULL, 'v'                    },
                 { "help",            no_argument,       NULL, 'h'                    },
                 {},
@@ -145,6 +165,12 @@ int command_serve(int argc, char **argv) {
                         break;
                 case OPTION_LAUNCHER_SOCKET:
                         options.launcher_socket_path = optarg;
+                        break;
+                case OPTION_TOKEN_FILE:
+                        options.token_file = optarg;
+                        break;
+                case OPTION_METADATA_FILE:
+                        options.metadata_file = optarg;
                         break;
                 case 'v':
                         options.is_verbose = true;

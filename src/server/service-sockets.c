@@ -17,6 +17,8 @@
 #include "transport/transport.h"
 
 #define UNIX_PREFIX "unix:"
+#define PROXY_PREFIX "proxy:"
+#define PROXY_NAME "proxy" /* FileDescriptorName= of mcp-exec-proxy.socket */
 #define BACKLOG 128
 
 /* Takes fd in any case. */
@@ -65,6 +67,8 @@ int service_sockets_inherit(ServiceSockets *s, char **reterr_message) {
                 if (r < 0)
                         return r;
                 r = add(s, fd, is_inet, NULL);
+                if (r >= 0)
+                        s->is_proxy[s->n_sockets - 1] = is_unix && streq(name, PROXY_NAME);
                 if (r < 0) {
                         (void) str_printf(reterr_message, "more than %d sockets were handed over",
                                           SERVICE_SOCKETS_MAX);
@@ -84,7 +88,7 @@ static bool is_stale(const struct sockaddr_un *address) {
                connect(fd, (const struct sockaddr*) address, sizeof(*address)) < 0 && errno == ECONNREFUSED;
 }
 
-static int listen_unix(ServiceSockets *s, const char *path, char **reterr_message) {
+static int listen_unix(ServiceSockets *s, const char *path, bool is_proxy, char **reterr_message) {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         _cleanup_close_ int fd = -EBADF;
         _cleanup_free_ char *copy = NULL;
@@ -113,13 +117,17 @@ static int listen_unix(ServiceSockets *s, const char *path, char **reterr_messag
                                           "this user may not create it");
                 return r;
         }
-        /* Who may use it is decided for each connection, by uid and groups. */
-        if (chmod(path, 0666) < 0 || listen(fd, BACKLOG) < 0) {
+        /* Who may use it is decided for each connection, by uid and groups. Whoever opens a proxy's is
+         * believed every name, so that is decided by its mode. */
+        if (chmod(path, is_proxy ? 0600 : 0666) < 0 || listen(fd, BACKLOG) < 0) {
                 r = -errno;
                 (void) unlink(path);
                 return r;
         }
-        return add(s, TAKE_FD(fd), /* is_inet= */ false, TAKE_PTR(copy));
+        r = add(s, TAKE_FD(fd), /* is_inet= */ false, TAKE_PTR(copy));
+        if (r >= 0)
+                s->is_proxy[s->n_sockets - 1] = is_proxy;
+        return r;
 }
 
 int service_sockets_listen(ServiceSockets *s, const char *address, char **reterr_message) {
@@ -130,7 +138,9 @@ int service_sockets_listen(ServiceSockets *s, const char *address, char **reterr
         assert(reterr_message);
 
         if (strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
-                return listen_unix(s, address + strlen(UNIX_PREFIX), reterr_message);
+                return listen_unix(s, address + strlen(UNIX_PREFIX), /* is_proxy= */ false, reterr_message);
+        if (strncmp(address, PROXY_PREFIX, strlen(PROXY_PREFIX)) == 0)
+                return listen_unix(s, address + strlen(PROXY_PREFIX), /* is_proxy= */ true, reterr_message);
 
         r = listen_tcp(address, &fd, reterr_message);
         if (r < 0)

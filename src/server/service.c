@@ -20,7 +20,9 @@
 #include "base/timeutil.h"
 #include "server/command.h"
 #include "server/daemon.h"
+#include "server/metrics.h"
 #include "server/reload.h"
+#include "server/resource-metadata.h"
 #include "server/service.h"
 #include "transport/transport.h"
 
@@ -44,6 +46,10 @@ typedef struct Service {
         sd_event *event;
         sd_event_source *idle_timer, *stop_timer, *status_timer;
         Daemon *daemon;
+        Settings *fresh_settings; /* of the last reload, for the listeners; NULL: those of the start */
+        Metrics *metrics;
+        ResourceMetadata metadata;
+        HttpSite site;
         Listener *listeners[SERVICE_SOCKETS_MAX];
         size_t n_listeners;
 } Service;
@@ -54,6 +60,11 @@ static size_t n_connections(const Service *s) {
         for (size_t i = 0; i < s->n_listeners; i++)
                 n += listener_n_connections(s->listeners[i]);
         return n;
+}
+
+/* What is told to whom connects from now on. The rest is that of the start. */
+static const Settings* listener_settings(const Service *s) {
+        return s->fresh_settings ?: s->parameters.settings;
 }
 
 static size_t n_runs(const Service *s) {
@@ -184,7 +195,7 @@ static void idle_changed(Service *s) {
                 advance_stop(s);
                 return;
         }
-        if (!p->sockets->is_activated || p->settings->exit_idle_usec == 0)
+        if (!p->sockets->is_activated || listener_settings(s)->exit_idle_usec == 0)
                 return;
         /* The service manager drops what it stores for us when we are gone and no start is due. */
         if (n_connections(s) > 0 || n_runs(s) > 0 || run_table_n_kept(daemon_runs(s->daemon)) > 0) {
@@ -192,7 +203,7 @@ static void idle_changed(Service *s) {
                         (void) sd_event_source_set_enabled(s->idle_timer, SD_EVENT_OFF);
                 return;
         }
-        r = set_timer(s, &s->idle_timer, p->settings->exit_idle_usec, on_idle_for_long);
+        r = set_timer(s, &s->idle_timer, listener_settings(s)->exit_idle_usec, on_idle_for_long);
         if (r < 0)
                 (void) log_warning_errno(r, "Cannot set the timer for the exit on idle");
 }
@@ -208,6 +219,93 @@ static void on_engine_idle_changed(bool is_idle, void *userdata) {
         idle_changed(userdata);
 }
 
+/* ---- What HTTP tells beside MCP ---- */
+
+static void on_sandbox_asked(const ExecSandboxInfo *info, void *userdata) {
+        (void) info;
+        (void) userdata;
+}
+
+static bool is_sandbox_ok(const Service *s) {
+        const ExecSandboxInfo *info = exec_engine_sandbox(daemon_engine(s->daemon));
+
+        return info->is_known && info->hello.verdict == WIRE_VERDICT_OK;
+}
+
+/* Ready is what was verified. Where nobody has asked yet, the next probe gets the answer. */
+static bool site_is_ready(void *userdata) {
+        Service *s = userdata;
+
+        if (s->state != SERVICE_SERVING)
+                return false;
+        if (!exec_engine_sandbox(daemon_engine(s->daemon))->is_known)
+                (void) exec_engine_query_sandbox(daemon_engine(s->daemon), on_sandbox_asked, s);
+        return is_sandbox_ok(s);
+}
+
+static int site_write_metrics(void *userdata, Buffer *b) {
+        const Service *s = userdata;
+        const MetricsGauges gauges = {
+                .n_running = exec_engine_n_running(daemon_engine(s->daemon)),
+                .n_queued = exec_engine_n_queued(daemon_engine(s->daemon)),
+                .n_warm = exec_engine_n_warm(daemon_engine(s->daemon)),
+                .n_connections = n_connections(s),
+                .is_sandbox_ok = is_sandbox_ok(s),
+        };
+
+        return metrics_write(s->metrics, &gauges, b);
+}
+
+static int load_metadata(Service *s, ResourceMetadata *ret_old, char **reterr_message) {
+        ResourceMetadata fresh = {};
+        int r;
+
+        r = resource_metadata_load(s->parameters.metadata_file, &fresh, reterr_message);
+        if (r < 0)
+                return r;
+        *ret_old = s->metadata;
+        s->metadata = fresh;
+        s->site.metadata = fresh.text;
+        s->site.metadata_url = fresh.url;
+        return 0;
+}
+
+/* ---- Reload ---- */
+
+static void complain(int error, const char *message, const char *what) {
+        if (message)
+                log_error("%s has a mistake, so what was in use stays: %s", what, message);
+        else
+                (void) log_error_errno(error, "%s cannot be read, so what was in use stays", what);
+}
+
+/* Between two turns of the loop: no request sees half of it, and those under way have their principal. */
+static void service_reload(Service *s) {
+        _cleanup_free_ char *access_message = NULL, *metadata_message = NULL;
+        ResourceMetadata old_metadata = {};
+        Settings *fresh = NULL;
+        Access *old_access = NULL;
+        int r;
+
+        reload_settings(s->parameters.settings, s->parameters.is_user, &fresh);
+        r = principals_reload(s->parameters.principals, &old_access, &access_message);
+        if (r < 0)
+                complain(r, access_message, "The file of tokens");
+        r = load_metadata(s, &old_metadata, &metadata_message);
+        if (r < 0)
+                complain(r, metadata_message, "The OAuth metadata");
+
+        for (size_t i = 0; i < s->n_listeners; i++)
+                listener_reload(s->listeners[i], fresh ?: listener_settings(s),
+                                principals_access(s->parameters.principals));
+        if (fresh) {
+                (void) settings_free(s->fresh_settings);
+                s->fresh_settings = fresh;
+        }
+        resource_metadata_done(&old_metadata);
+        (void) access_free(old_access);
+}
+
 /* ---- Signals ---- */
 
 static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
@@ -218,13 +316,13 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
 }
 
 static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
-        const Service *s = userdata;
+        Service *s = userdata;
 
         (void) source;
         (void) si;
         /* MONOTONIC_USEC belongs to Type=notify-reload; Type=notify ignores it. */
         (void) sd_notifyf(false, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_monotonic_usec());
-        reload_report(s->parameters.settings, s->parameters.is_user);
+        service_reload(s);
         (void) sd_notify(false, "READY=1");
         return 0;
 }
@@ -264,14 +362,17 @@ static int start_listeners(Service *s) {
                 ListenerParameters p = {
                         .event = s->event,
                         .server = daemon_server(s->daemon),
-                        .settings = s->parameters.settings,
+                        .settings = listener_settings(s),
                         .fd = sockets->fds[i],
+                        .access = principals_access(s->parameters.principals),
+                        .site = &s->site,
                         .is_open = s->parameters.no_auth,
+                        .is_proxy = sockets->is_proxy[i],
                         .on_idle_changed = on_listener_idle_changed,
                         .userdata = s,
                 };
-                r = (sockets->is_inet[i] ? http_listener_new :
-                                           unix_listener_new)(&p, &s->listeners[s->n_listeners]);
+                r = (service_sockets_are_http(sockets, i) ? http_listener_new : unix_listener_new)(
+                        &p, &s->listeners[s->n_listeners]);
                 if (r < 0)
                         return r;
                 sockets->fds[i] = -EBADF;
@@ -302,10 +403,13 @@ static int set_up(Service *s) {
                 .settings = s->parameters.settings,
                 .launcher_socket_path = s->parameters.launcher_socket_path,
                 .has_audit = true,
+                .principals = s->parameters.principals,
                 .has_fd_store = s->parameters.sockets->is_activated,
                 .on_idle_changed = on_engine_idle_changed,
                 .userdata = s,
         };
+        _cleanup_free_ char *message = NULL;
+        ResourceMetadata none;
         int r;
 
         r = sd_event_new(&s->event);
@@ -317,6 +421,19 @@ static int set_up(Service *s) {
         r = watch_signals(s);
         if (r < 0)
                 return r;
+        r = metrics_new(&s->metrics);
+        if (r < 0)
+                return r;
+        s->site.is_ready = site_is_ready;
+        s->site.write_metrics = site_write_metrics;
+        s->site.userdata = s;
+        r = load_metadata(s, &none, &message);
+        if (r < 0) {
+                if (message)
+                        log_error("%s", message);
+                return r;
+        }
+        daemon.metrics = s->metrics;
         daemon.event = s->event;
         r = daemon_new(&daemon, &s->daemon);
         if (r < 0)
@@ -329,6 +446,9 @@ static void service_done(Service *s) {
         for (size_t i = 0; i < s->n_listeners; i++)
                 (void) listener_free(s->listeners[i]);
         (void) daemon_free(s->daemon);
+        (void) metrics_free(s->metrics);
+        (void) settings_free(s->fresh_settings);
+        resource_metadata_done(&s->metadata);
         (void) sd_event_source_unref(s->status_timer);
         (void) sd_event_source_unref(s->idle_timer);
         (void) sd_event_source_unref(s->stop_timer);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/settings.h"
+#include "server/principals.h"
 #include "server/service-sockets.h"
 
 typedef struct ServiceParameters {
@@ -14,6 +15,8 @@ typedef struct ServiceParameters {
         const char *launcher_socket_path; /* NULL: the user's own launcher */
         bool is_user;                     /* how the settings were loaded, for a reload */
         bool no_auth;
+        Principals *principals;           /* read again at a reload */
+        const char *metadata_file;        /* the same; NULL: none */
 } ServiceParameters;
 
 /* Serves until told to stop or, socket-activated, until idle for ExitIdleSec=. Returns the exit status. */

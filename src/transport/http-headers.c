@@ -249,19 +249,36 @@ static bool find_target(HttpRequest *q, const char *path) {
                 { "/mcp", HTTP_TARGET_MCP, 0 },
                 { "/sse", HTTP_TARGET_SSE, ENDPOINT_SSE },
                 { "/messages", HTTP_TARGET_MESSAGES, ENDPOINT_SSE },
+                { "/healthz", HTTP_TARGET_HEALTHZ, ENDPOINT_HEALTHZ },
+                { "/readyz", HTTP_TARGET_READYZ, ENDPOINT_READYZ },
+                { "/metrics", HTTP_TARGET_METRICS, ENDPOINT_METRICS },
+                { "/.well-known/oauth-protected-resource", HTTP_TARGET_METADATA, 0 },
+                { "/.well-known/oauth-protected-resource/mcp", HTTP_TARGET_METADATA, 0 },
         };
-        unsigned enabled = q->server->listener.p.settings->endpoints;
+        const ListenerParameters *p = &q->server->listener.p;
 
-        for (size_t i = 0; i < ELEMENTSOF(table); i++)
-                if (streq(path, table[i].path) &&
-                    (table[i].endpoint == 0 || (table[i].endpoint & enabled))) {
-                        q->target = table[i].target;
-                        return true;
-                }
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                if (!streq(path, table[i].path))
+                        continue;
+                if (table[i].endpoint != 0 && !(table[i].endpoint & p->settings->endpoints))
+                        return false;
+                if (table[i].target >= HTTP_TARGET_HEALTHZ && !p->site)
+                        return false;
+                if (table[i].target == HTTP_TARGET_METADATA && !p->site->metadata)
+                        return false;
+                q->target = table[i].target;
+                return true;
+        }
         return false;
 }
 
+static int check_get(HttpRequest *q, const char *method) {
+        return streq(method, "GET") || streq(method, "HEAD") ? 0 :
+                                                               refuse_method(q, "GET, HEAD", "Use GET.");
+}
+
 int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const char *method) {
+        bool is_found;
         int r;
 
         assert(q);
@@ -278,18 +295,26 @@ int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const c
         if (q->connection->limit_status != 0 && (!streq(path, "/mcp") || !streq(method, "POST")))
                 return refuse(q, q->connection->limit_status, MCP_ERROR_UNAVAILABLE,
                               http_limits_message(q->connection));
+        is_found = find_target(q, path);
+        /* These say one word that harms nobody, and are asked for under many names by those who watch. */
+        if (is_found && (q->target == HTTP_TARGET_HEALTHZ || q->target == HTTP_TARGET_READYZ))
+                return check_get(q, method);
         if (!is_from_here(q, h))
                 return refuse(q, MHD_HTTP_FORBIDDEN, MCP_ERROR_REFUSED,
                               "The Host or Origin header names a site this server does not know. The "
                               "administrator "
                               "can add it to AllowedHosts= in mcp-exec.conf.");
-        if (!find_target(q, path))
+        if (!is_found)
                 return refuse(q, MHD_HTTP_NOT_FOUND, 0,
                               "Nothing here. The MCP endpoint is /mcp; it takes a static token and offers "
                               "no OAuth.");
+        if (q->target == HTTP_TARGET_METADATA)
+                return check_get(q, method);
         r = authenticate(q, h);
         if (r <= 0)
                 return r;
+        if (q->target == HTTP_TARGET_METRICS)
+                return check_get(q, method);
         if (q->server->listener.is_draining)
                 return refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
                               "The server is shutting down; try again in a moment.");

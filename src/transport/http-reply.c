@@ -84,6 +84,19 @@ static int refusal_body(HttpRequest *q, Buffer *b) {
         return skipped_error(&q->skipped, refusal->code, refusal->message, b);
 }
 
+/* Bare where there is no metadata: a parameter would send clients looking for an authorization server that
+ * does not exist. */
+static bool add_challenge(const HttpRequest *q, struct MHD_Response *response) {
+        const HttpSite *site = q->server->listener.p.site;
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+
+        if (buffer_append_str(&b, "Bearer") < 0)
+                return false;
+        if (site && site->metadata && buffer_printf(&b, " resource_metadata=\"%s\"", site->metadata_url) < 0)
+                return false;
+        return MHD_add_response_header(response, "WWW-Authenticate", b.data) == MHD_YES;
+}
+
 enum MHD_Result http_reply_refusal(HttpRequest *q, bool is_early) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(MIB);
         struct MHD_Response *response;
@@ -99,9 +112,8 @@ enum MHD_Result http_reply_refusal(HttpRequest *q, bool is_early) {
                 return MHD_NO;
         if (q->refusal.allow)
                 ok &= MHD_add_response_header(response, "Allow", q->refusal.allow) == MHD_YES;
-        /* Bare: a parameter would send clients looking for an authorization server that does not exist. */
         if (q->refusal.status == MHD_HTTP_UNAUTHORIZED)
-                ok &= MHD_add_response_header(response, "WWW-Authenticate", "Bearer") == MHD_YES;
+                ok &= add_challenge(q, response);
         /* Before the body came: it will not be read any more. */
         if (is_early)
                 ok &= MHD_add_response_header(response, "Connection", "close") == MHD_YES;

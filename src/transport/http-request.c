@@ -350,6 +350,8 @@ enum MHD_Result http_request_continue(HttpRequest *q) {
                 return request_reply(q);
         if (q->state != HTTP_READING)
                 return MHD_YES;
+        if (q->refusal.status == 0 && q->target >= HTTP_TARGET_HEALTHZ)
+                return http_site_reply(q);
         if (q->refusal.status == 0 && q->target == HTTP_TARGET_SSE)
                 return http_events_open(q);
         if (q->refusal.status == 0 && q->target == HTTP_TARGET_MESSAGES)

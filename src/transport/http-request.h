@@ -35,6 +35,10 @@ typedef enum HttpTarget {
         HTTP_TARGET_MCP,
         HTTP_TARGET_SSE,      /* GET: the stream */
         HTTP_TARGET_MESSAGES, /* POST: a message of a client that reads such a stream */
+        HTTP_TARGET_HEALTHZ,  /* GET, from here on: http-site.c */
+        HTTP_TARGET_READYZ,
+        HTTP_TARGET_METRICS,
+        HTTP_TARGET_METADATA,
 } HttpTarget;
 
 /* Why a request is refused before the engine sees it. */
@@ -102,6 +106,9 @@ enum MHD_Result http_events_open(HttpRequest *q);
 enum MHD_Result http_events_post(HttpRequest *q);
 HttpEvents* http_events_free(HttpEvents *e);
 void http_events_drain(HttpServer *s); /* each stream ends with the answer to its last request */
+
+/* http-site.c */
+enum MHD_Result http_site_reply(HttpRequest *q);
 
 /* http-reply.c */
 extern const McpSinkOps http_sink_ops;

@@ -24,6 +24,8 @@
 #define CONNECTION_MEMORY_BYTES (64 * KIB)
 /* MaxConnections= and those that only get their refusal. */
 #define SPARE_CONNECTIONS 32U
+/* The largest MaxConnections=, for a reload may raise it. */
+#define CONNECTIONS_MAX 4096U
 
 static void http_run(HttpServer *s);
 
@@ -224,7 +226,7 @@ static const ListenerOps http_listener_ops = {
         .free = http_free,
 };
 
-static int http_start(HttpServer *s, const Settings *settings) {
+static int http_start(HttpServer *s) {
         const union MHD_DaemonInfo *info;
         sd_event *event = s->listener.p.event;
         int r;
@@ -232,7 +234,7 @@ static int http_start(HttpServer *s, const Settings *settings) {
         s->daemon = MHD_start_daemon(
                 MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
                 NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, NULL,
-                MHD_OPTION_CONNECTION_LIMIT, settings->max_connections + SPARE_CONNECTIONS,
+                MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX + SPARE_CONNECTIONS,
                 MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SEC, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                 (size_t) CONNECTION_MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
                 MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
@@ -276,7 +278,7 @@ int http_listener_new(const ListenerParameters *p, Listener **ret) {
                 r = http_sessions_new(p->server, p->settings, &s->sessions);
         }
         if (r >= 0)
-                r = http_start(s, p->settings);
+                r = http_start(s);
         if (r < 0) {
                 s->listener.p.fd = -EBADF; /* still the caller's */
                 http_free(&s->listener);

@@ -6,6 +6,7 @@
  *   http.c          libmicrohttpd on our event loop, connections, the listener
  *   http-request.c  one request: headers, body, what is refused, dispatch, hang-ups
  *   http-reply.c    the sink: JSON body or event stream
+ *   http-site.c     health, metrics and the like
  *   http-events.c   the transport of 2024-11-05: a stream on /sse, messages to /messages
  *
  * A request that waits for its answer is suspended, and so invisible to the library: it neither times out

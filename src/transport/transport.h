@@ -49,12 +49,22 @@ void line_transport_drain(LineTransport *t);
 
 typedef struct Listener Listener;
 
+/* What HTTP listeners tell beside MCP, asked for at each request. */
+typedef struct HttpSite {
+        bool (*is_ready)(void *userdata); /* the sandbox is verified */
+        int (*write_metrics)(void *userdata, Buffer *b);
+        void *userdata;
+        const char *metadata;     /* RFC 9728, JSON text; NULL: none */
+        const char *metadata_url; /* for 401 replies, with metadata */
+} HttpSite;
+
 typedef struct ListenerParameters {
         sd_event *event;
         McpServer *server;
         const Settings *settings;
         int fd;                   /* listening socket */
         const Access *access;     /* HTTP only: named tokens; may be NULL */
+        const HttpSite *site;     /* HTTP only; NULL: nothing beside MCP. Its members may change */
         bool is_open;             /* HTTP only: --no-auth */
         bool is_proxy;            /* HTTP only: a Unix socket, whose one client tells X-MCP-User */
         void (*on_idle_changed)(Listener *l, bool is_idle, void *userdata); /* number of connections */

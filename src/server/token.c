@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+
+/* mcp-exec token: makes, lists and removes named tokens.
+ *
+ * The token itself is shown once and stored nowhere; the file has its digest. The file is replaced as a
+ * whole, so that the server never reads half of one, and everything in it that is not ours stays: comments,
+ * and lines for users and groups. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <grp.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "auth/access.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/strv.h"
+#include "config.h"
+#include "server/command.h"
+
+/* Recognisable, for scanners that look for secrets in repositories. */
+#define TOKEN_PREFIX "mcpexec_"
+#define TOKEN_CHARS_MIN 24
+#define TOKEN_BYTES_MAX 4096
+#define SERVICE_GROUP "mcp-exec"
+
+static const char help_text[] =
+        "Usage: mcp-exec token add NAME [OPTION…]\n"
+        "       mcp-exec token list\n"
+        "       mcp-exec token remove NAME\n"
+        "\n"
+        "Tokens of HTTP clients, in " MCP_EXEC_TOKEN_FILE
+        ". add prints a new one, once; what is stored is its\n"
+        "digest. The service learns of changes at once.\n"
+        "\n"
+        "Options:\n"
+        "      --delegate      Its holder may name the user it asks for, in X-MCP-User\n"
+        "      --parallel N    Programs at the same time\n"
+        "      --queue N       Calls that wait\n"
+        "      --rate N        Programs a minute\n"
+        "      --timeout TIME  Of one program, such as 30s\n"
+        "      --memory SIZE   Of one program, such as 128M\n"
+        "      --stdin         Take the token from standard input instead of making one\n"
+        "      --file PATH     Another file than the service's\n"
+        "  -h, --help          Show this help\n";
+
+typedef struct TokenOptions {
+        AccessEntry entry;
+        const char *file;
+        bool from_stdin;
+} TokenOptions;
+
+/* The file while it is being changed. */
+typedef struct TokenFile {
+        const char *path, *name; /* name: without the directory */
+        int dir_fd; /* locked */
+        char *text;
+        Access *access;
+        struct stat st;
+        bool exists;
+} TokenFile;
+
+static void token_file_done(TokenFile *f) {
+        f->dir_fd = safe_close(f->dir_fd);
+        free(f->text);
+        f->access = access_free(f->access);
+}
+
+static int complain(int error, const char *what, const char *path) {
+        if (error == -EACCES || error == -EPERM)
+                log_error("%s %s: permission denied; tokens are the administrator's, try it with sudo", what,
+                          path);
+        else
+                (void) log_error_errno(error, "%s %s", what, path);
+        return COMMAND_FAILED;
+}
+
+static int open_file(TokenFile *f, const char *path, bool is_for_change) {
+        _cleanup_free_ char *directory = NULL, *message = NULL;
+        const char *slash = strrchr(path, '/');
+        int r;
+
+        r = slash ? str_printf(&directory, "%.*s/", (int) (slash - path), path) : str_copy(&directory, ".");
+        if (r < 0)
+                return log_oom(), COMMAND_FAILED;
+        f->path = path;
+        f->name = slash ? slash + 1 : path;
+        f->dir_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (f->dir_fd < 0 || (is_for_change && flock(f->dir_fd, LOCK_EX) < 0))
+                return complain(-errno, "Cannot open", directory);
+
+        r = file_read(f->dir_fd, f->name, ACCESS_FILE_BYTES_MAX, &f->text, NULL);
+        f->exists = r >= 0;
+        if (r == -ENOENT)
+                r = str_copy(&f->text, "# Made by mcp-exec token, see mcp-exec(8).\n");
+        else if (r >= 0 && fstatat(f->dir_fd, f->name, &f->st, AT_SYMLINK_NOFOLLOW) < 0)
+                r = -errno;
+        if (r < 0)
+                return complain(r, "Cannot read", path);
+        r = access_parse(path, f->text, &f->access, &message);
+        if (r >= 0)
+                return COMMAND_OK;
+        if (message)
+                log_error("%s", message);
+        else
+                log_oom();
+        return COMMAND_FAILED;
+}
+
+/* Readable for the service and nobody else. */
+static int set_owner(const TokenFile *f, int fd) {
+        const struct group *group;
+
+        if (fchmod(fd, 0640) < 0)
+                return -errno;
+        if (f->exists)
+                return fchown(fd, f->st.st_uid, f->st.st_gid) < 0 ? -errno : 0;
+        if (geteuid() != 0)
+                return 0;
+        group = getgrnam(SERVICE_GROUP);
+        if (group && fchown(fd, (uid_t) -1, group->gr_gid) < 0)
+                return -errno;
+        return 0;
+}
+
+static int replace_file(const TokenFile *f, const Buffer *text) {
+        _cleanup_close_ int fd = -EBADF;
+        _cleanup_free_ char *temporary = NULL;
+        char id[RANDOM_HEX_ID_CHARS + 1];
+        int r;
+
+        r = random_hex_id(id);
+        if (r >= 0)
+                r = str_printf(&temporary, ".%s.%s", f->name, id);
+        if (r < 0)
+                return r;
+        fd = openat(f->dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return -errno;
+        r = set_owner(f, fd);
+        if (r >= 0)
+                r = fd_write_all(fd, text->data, text->n_bytes);
+        if (r >= 0 && (fsync(fd) < 0 || renameat(f->dir_fd, temporary, f->dir_fd, f->name) < 0))
+                r = -errno;
+        if (r < 0)
+                (void) unlinkat(f->dir_fd, temporary, 0);
+        else
+                (void) fsync(f->dir_fd); /* it is in place all the same */
+        return r;
+}
+
+/* A removed token that still works until somebody thinks of a reload is a trap. */
+static void reload_service(const TokenFile *f) {
+        static const char *const argv[] = { "systemctl", "--quiet", "try-reload-or-restart",
+                                            "mcp-exec.service", NULL };
+        posix_spawn_file_actions_t actions;
+        pid_t pid;
+        int status = -1;
+
+        if (!streq(f->path, MCP_EXEC_TOKEN_FILE) || access("/run/systemd/system", F_OK) < 0)
+                return;
+        if (posix_spawn_file_actions_init(&actions) != 0)
+                return;
+        /* Standard output is the token's alone. */
+        if (posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
+            posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *) (uintptr_t) argv, environ) == 0)
+                (void) waitpid(pid, &status, 0);
+        (void) posix_spawn_file_actions_destroy(&actions);
+        if (status != 0)
+                log_warning("The service could not be reloaded; the change is in effect after \"systemctl "
+                            "reload "
+                            "mcp-exec.service\"");
+}
+
+/* Everything but the line of this token. */
+static int copy_without(const TokenFile *f, const char *name, Buffer *b) {
+        int r = 0;
+
+        for (const char *line = f->text; *line && r >= 0;) {
+                _cleanup_strv_ char **words = NULL;
+                _cleanup_free_ char *copy = NULL;
+                size_t n = strcspn(line, "\n");
+
+                copy = strndup(line, n);
+                if (!copy)
+                        return -ENOMEM;
+                r = strv_split(copy, &words);
+                if (r >= 0 &&
+                    !(strv_length(words) >= 2 && streq(words[0], "token") && streq(words[1], name)))
+                        r = buffer_printf(b, "%s\n", copy);
+                line += line[n] ? n + 1 : n;
+        }
+        return r;
+}
+
+static int make_token(char **ret) {
+        char a[RANDOM_HEX_ID_CHARS + 1], b[RANDOM_HEX_ID_CHARS + 1];
+        int r;
+
+        r = random_hex_id(a);
+        if (r >= 0)
+                r = random_hex_id(b);
+        if (r >= 0)
+                r = str_printf(ret, TOKEN_PREFIX "%s%s", a, b);
+        explicit_bzero(a, sizeof(a));
+        explicit_bzero(b, sizeof(b));
+        return r;
+}
+
+static int read_token(char **ret) {
+        char *text = NULL;
+        size_t n;
+        int r;
+
+        r = fd_read_all(STDIN_FILENO, TOKEN_BYTES_MAX, &text, NULL);
+        if (r < 0)
+                return r;
+        n = strcspn(text, "\r\n");
+        text[n] = 0;
+        for (size_t i = 0; i < n; i++)
+                if (text[i] <= ' ' || text[i] > '~')
+                        n = 0;
+        if (n < TOKEN_CHARS_MIN) {
+                explicit_bzero(text, strlen(text));
+                free(text);
+                log_error("A token is one line of at least %d visible ASCII characters, and random: its "
+                          "digest "
+                          "must not be worth guessing at",
+                          TOKEN_CHARS_MIN);
+                return -EINVAL;
+        }
+        *ret = text;
+        return 0;
+}
+
+static int token_add(const TokenOptions *o) {
+        _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF };
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(ACCESS_FILE_BYTES_MAX);
+        AccessEntry entry = o->entry;
+        char *token = NULL;
+        int r;
+
+        r = open_file(&f, o->file, /* is_for_change= */ true);
+        if (r != COMMAND_OK)
+                return r;
+        if (access_find(f.access, ACCESS_TOKEN, entry.name)) {
+                log_error("There is a token \"%s\" already; remove it first, or choose another name",
+                          entry.name);
+                return COMMAND_FAILED;
+        }
+        r = o->from_stdin ? read_token(&token) : make_token(&token);
+        if (r < 0)
+                return r == -EINVAL ? COMMAND_FAILED : complain(r, "Cannot read", "standard input");
+        sha256_hex(token, strlen(token), entry.digest);
+        r = copy_without(&f, entry.name, &b);
+        if (r >= 0)
+                r = access_write_entry(&entry, &b);
+        if (r >= 0)
+                r = replace_file(&f, &b);
+        if (r >= 0 && !o->from_stdin) {
+                puts(token);
+                if (isatty(STDOUT_FILENO))
+                        fputs("This is the only time that the token is shown.\n", stderr);
+        }
+        explicit_bzero(token, strlen(token));
+        free(token);
+        if (r < 0)
+                return complain(r, "Cannot write", f.path);
+        reload_service(&f);
+        return COMMAND_OK;
+}
+
+static int token_remove(const TokenOptions *o) {
+        _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF };
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(ACCESS_FILE_BYTES_MAX);
+        int r;
+
+        r = open_file(&f, o->file, /* is_for_change= */ true);
+        if (r != COMMAND_OK)
+                return r;
+        if (!access_find(f.access, ACCESS_TOKEN, o->entry.name)) {
+                log_error("There is no token \"%s\"", o->entry.name);
+                return COMMAND_FAILED;
+        }
+        r = copy_without(&f, o->entry.name, &b);
+        if (r >= 0)
+                r = replace_file(&f, &b);
+        if (r < 0)
+                return complain(r, "Cannot write", f.path);
+        reload_service(&f);
+        return COMMAND_OK;
+}
+
+static int token_list(const TokenOptions *o) {
+        _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF };
+        int r;
+
+        r = open_file(&f, o->file, /* is_for_change= */ false);
+        if (r != COMMAND_OK)
+                return r;
+        for (size_t i = 0; i < f.access->n_entries; i++) {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+                AccessEntry e = f.access->entries[i];
+                AccessEntry limits = { .kind = ACCESS_PROXY, .limits = e.limits };
+
+                if (e.kind != ACCESS_TOKEN)
+                        continue;
+                if (access_write_entry(&limits, &b) < 0)
+                        return log_oom(), COMMAND_FAILED;
+                /* The digest is nobody's business; "proxy" is what such a line begins with. */
+                printf("%s%s%s", e.name, e.is_delegating ? " delegate" : "", b.data + strlen("proxy"));
+        }
+        return COMMAND_OK;
+}
+
+static int parse_options(int argc, char **argv, TokenOptions *o) {
+        enum { OPTION_DELEGATE = 0x100, OPTION_STDIN, OPTION_FILE, OPTION_LIMIT };
+        static const struct option table[] = {
+                { "parallel", required_argument, NULL, OPTION_LIMIT },
+                { "queue", required_argument, NULL, OPTION_LIMIT },
+                { "rate", required_argument, NULL, OPTION_LIMIT },
+                { "timeout", required_argument, NULL, OPTION_LIMIT },
+                { "memory", required_argument, NULL, OPTION_LIMIT },
+                { "delegate", no_argument, NULL, OPTION_DELEGATE },
+                { "stdin", no_argument, NULL, OPTION_STDIN },
+                { "file", required_argument, NULL, OPTION_FILE },
+                { "help", no_argument, NULL, 'h' },
+                {},
+        };
+        int c, which = 0;
+
+        while ((c = getopt_long(argc, argv, "h", table, &which)) >= 0)
+                switch (c) {
+                case OPTION_LIMIT:
+                        if (access_set_limit(&o->entry.limits, table[which].name, optarg) < 0)
+                                return command_usage_error("token", "\"%s\" is not a value of --%s", optarg,
+                                                           table[which].name);
+                        break;
+                case OPTION_DELEGATE:
+                        o->entry.is_delegating = true;
+                        break;
+                case OPTION_STDIN:
+                        o->from_stdin = true;
+                        break;
+                case OPTION_FILE:
+                        o->file = optarg;
+                        break;
+                case 'h':
+                        fputs(help_text, stdout);
+                        return -ECANCELED;
+                default:
+                        return command_usage_error("token", "the command line was not understood");
+                }
+        return COMMAND_OK;
+}
+
+int command_token(int argc, char **argv) {
+        TokenOptions o = { .entry.kind = ACCESS_TOKEN, .file = MCP_EXEC_TOKEN_FILE };
+        const char *verb;
+        bool is_list;
+        int n, r;
+
+        r = parse_options(argc, argv, &o);
+        if (r != COMMAND_OK)
+                return r == -ECANCELED ? COMMAND_OK : r;
+        verb = optind < argc ? argv[optind] : "";
+        n = argc - optind;
+        is_list = streq(verb, "list");
+        if (!is_list && !streq(verb, "add") && !streq(verb, "remove"))
+                return command_usage_error("token", "say what to do: add NAME, list, or remove NAME");
+        if (n != (is_list ? 1 : 2))
+                return command_usage_error("token", "%s takes %s", verb, is_list ? "no name" : "one name");
+        if (is_list)
+                return token_list(&o);
+        if (!access_is_token_name(argv[optind + 1]))
+                return command_usage_error("token",
+                                           "a name is at most %d letters, digits, dots, dashes and "
+                                           "underscores, and begins with neither dot nor dash",
+                                           ACCESS_NAME_CHARS_MAX);
+        (void) snprintf(o.entry.name, sizeof(o.entry.name), "%s", argv[optind + 1]);
+        return streq(verb, "add") ? token_add(&o) : token_remove(&o);
+}

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""Who may use HTTP, and what of it: named tokens, their limits, reloads, the proxy's socket."""
+
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+import time
+import urllib.error
+
+import harness
+from test_cli_serve import serving
+from harness import run
+
+
+def add(file, name, *options, **more):
+    done = run("token", "add", name, "--file", str(file), *options, **more)
+    assert done.returncode == 0, done
+    return done.stdout.decode().strip()
+
+
+@contextlib.contextmanager
+def serving_tokens(*tokens, options=(), **more):
+    """A service with these named tokens (lists of a name and options); gives the service, its file, the tokens."""
+    with harness.directory() as where:
+        file = where / "tokens"
+        secrets = [add(file, *t) for t in tokens]
+        with serving("--token-file", str(file), *options, token=None, **more) as s:
+            yield s, file, secrets
+
+
+def status(s, token, message=None):
+    try:
+        s.post(message or {"jsonrpc": "2.0", "id": 1, "method": "ping"}, token=token)
+        return 200
+    except urllib.error.HTTPError as error:
+        with error:
+            assert error.headers["Content-Type"] == "application/json", error
+            return error.code
+
+
+def call(s, token, code, **arguments):
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+               "params": {"name": "exec", "arguments": {"code": code, **arguments}}}
+    return s.post(message, token=token)["result"]
+
+
+def text(result):
+    return result["content"][0]["text"]
+
+
+def test_token_command_makes_lists_and_removes():
+    with harness.directory() as where:
+        file = where / "tokens"
+        file.write_text("# ours\nuser alice parallel=1\n")
+        token = add(file, "ci", "--parallel", "2", "--timeout", "10s", "--memory", "64M", "--rate", "30", "--queue", "0")
+        other = add(file, "front", "--delegate")
+        assert len(token) >= 64 and token != other
+        content = file.read_text()
+        assert token not in content and content.startswith("# ours\nuser alice parallel=1\ntoken ci sha256:"), content
+        assert stat.S_IMODE(file.stat().st_mode) == 0o640
+        done = run("token", "list", "--file", str(file))
+        assert done.stdout == b"ci parallel=2 queue=0 rate=30 timeout=10000ms memory=67108864\nfront delegate\n", done
+        assert run("token", "add", "ci", "--file", str(file)).returncode == 1
+        assert run("token", "remove", "ci", "--file", str(file)).returncode == 0
+        assert run("token", "remove", "ci", "--file", str(file)).returncode == 1
+        assert "token ci" not in file.read_text() and "token front" in file.read_text()
+        assert os.listdir(where) == ["tokens"]
+
+
+def test_token_command_refuses_nonsense():
+    with harness.directory() as where:
+        file = str(where / "tokens")
+        for arguments in ((), ("add",), ("add", "a/b"), ("add", "-x"), ("add", "a", "b"), ("list", "a"), ("frob", "a"),
+                          ("add", "a", "--parallel", "0"), ("add", "a", "--memory", "1M"), ("add", "a" * 65)):
+            done = run("token", *arguments, "--file", file)
+            assert done.returncode == 2 and done.stderr, (arguments, done)
+        assert not os.path.exists(file)
+        assert run("token", "add", "weak", "--stdin", "--file", file, input=b"secret\n").returncode == 1
+        assert run("token", "add", "own", "--stdin", "--file", file, input=b"x" * 40 + b"\n").returncode == 0
+        (where / "tokens").write_text("token broken\n")
+        done = run("token", "add", "a", "--file", file)
+        assert done.returncode == 1 and b"tokens:1: " in done.stderr, done
+
+
+def test_named_tokens_open_and_a_reload_tells_of_changes():
+    with serving_tokens(["one"]) as (s, file, (one,)):
+        assert status(s, one) == 200
+        assert status(s, None) == 401 and status(s, one + "x") == 401
+        two = add(file, "two")
+        assert status(s, two) == 401
+        s.process.send_signal(signal.SIGHUP)
+        harness.wait_until(lambda: status(s, two) == 200)
+        assert run("token", "remove", "one", "--file", str(file)).returncode == 0
+        s.process.send_signal(signal.SIGHUP)
+        harness.wait_until(lambda: status(s, one) == 401)
+        assert status(s, two) == 200
+        s.end()
+        assert one not in s.errors and two not in s.errors, s.errors
+
+
+def test_mistake_in_the_file_leaves_what_was_in_use():
+    with serving_tokens(["one"]) as (s, file, (one,)):
+        before = file.read_text()
+        file.write_text(before + "tken two\n")
+        s.process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        assert status(s, one) == 200
+        s.end()
+        assert "tokens:3: " in s.errors, s.errors
+    with harness.directory() as where:
+        (where / "tokens").write_text("token x\n")
+        done = run("serve", "--listen", "127.0.0.1:0", "--token-file", str(where / "tokens"),
+                   "--launcher-socket", "/nonexistent")
+        assert done.returncode == 1 and b"tokens:1: " in done.stderr, done
+
+
+def test_limits_of_a_token_are_its_own():
+    with serving_tokens(["slow", "--parallel", "1", "--queue", "0"], ["quick", "--timeout", "1s"],
+                        ["rare", "--rate", "2"]) as (s, _, (slow, quick, rare)):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            first = pool.submit(call, s, slow, "import time; time.sleep(2)")
+            time.sleep(0.7)
+            busy = call(s, slow, "print(1)")
+            assert busy["isError"] and "busy" in text(busy), busy
+            assert call(s, rare, "print(1)")["structuredContent"]["stdout"] == "1\n"
+            assert first.result()["structuredContent"]["status"] == "ok"
+        began = time.monotonic()
+        assert call(s, quick, "import time; time.sleep(9)", timeout_s=20)["structuredContent"]["status"] == "timeout"
+        assert time.monotonic() - began < 3
+        assert call(s, rare, "print(1)")["structuredContent"]["stdout"] == "1\n"
+        busy = call(s, rare, "print(1)")
+        assert busy["isError"] and "no more than 2 programs a minute" in text(busy), busy
+
+
+def request(connection, headers, body=b'{"jsonrpc":"2.0","id":1,"method":"ping"}', method="POST", path="/mcp"):
+    connection.request(method, path, body, {"Content-Type": "application/json"} | headers)
+    response = connection.getresponse()
+    return response.status, response.read().decode()
+
+
+def tcp(s):
+    return http.client.HTTPConnection("127.0.0.1", s.listening[0].getsockname()[1], timeout=10)
+
+
+def test_only_a_delegating_token_names_users():
+    with serving_tokens(["plain"], ["front", "--delegate", "--parallel", "1", "--queue", "0"]) as \
+            (s, _, (plain, front)):
+        for token, user, expected in ((plain, "alice", 403), (front, "alice", 200), (front, "a b", 403), (front, None, 200),
+                                      ("wrong", "alice", 401)):
+            headers = {"Authorization": "Bearer " + token} | ({"X-MCP-User": user} if user else {})
+            assert request(tcp(s), headers)[0] == expected, (token, user)
+        # Each of its users has the limits for itself.
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "exec", "arguments": {"code": "import time; time.sleep(1)"}}}).encode()
+
+        def one(user):
+            return request(tcp(s), {"Authorization": "Bearer " + front, "X-MCP-User": user}, body)[1]
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            alice, again, bob = pool.map(one, ("alice", "alice", "bob"))
+        assert sorted("busy" in answer for answer in (alice, again)) == [False, True], (alice, again)
+        assert "busy" not in bob, bob
+
+
+def test_session_of_one_user_is_unknown_to_another():
+    with serving_tokens(["front", "--delegate"]) as (s, _, (front,)):
+        body = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}).encode()
+        connection = tcp(s)
+        connection.request("POST", "/mcp", body, {"Content-Type": "application/json", "X-MCP-User": "alice",
+                                                  "Authorization": "Bearer " + front})
+        response = connection.getresponse()
+        response.read()
+        session = response.headers["Mcp-Session-Id"]
+        for user, expected in (("alice", 200), ("bob", 404)):
+            headers = {"X-MCP-User": user, "Authorization": "Bearer " + front, "Mcp-Session-Id": session}
+            assert request(tcp(s), headers)[0] == expected, user
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("mcp.example", timeout=10)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def test_proxy_tells_who_it_is():
+    with harness.directory() as where:
+        path = str(where / "proxy.sock")
+        with serving_tokens(["one"], options=("--listen", "proxy:" + path)) as (_, _, (one,)):
+            assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+            for headers, expected in (({"X-MCP-User": "alice"}, 200), ({}, 403), ({"Authorization": "Bearer " + one}, 403),
+                                      ({"X-MCP-User": "alice", "Origin": "https://mcp.example"}, 200),
+                                      ({"X-MCP-User": "alice", "Origin": "https://evil.example"}, 403)):
+                assert request(UnixConnection(path), headers)[0] == expected, headers
+
+
+def test_reload_under_load_loses_nothing():
+    with serving_tokens(["one"]) as (s, file, (one,)):
+        s.notify.read_on()
+
+        def ask(i):
+            if i % 20 == 0:
+                add(file, f"more{i}")
+                s.process.send_signal(signal.SIGHUP)
+            if i % 10 == 5:
+                return call(s, one, f"print({i})")["structuredContent"]["stdout"] == f"{i}\n"
+            return s.post({"jsonrpc": "2.0", "id": i, "method": "ping"}, token=one)["id"] == i
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            assert all(pool.map(ask, range(300)))
+
+
+if __name__ == "__main__":
+    harness.main()
