@@ -11,6 +11,7 @@ import time
 import harness
 import test_cli_serve as cli_serve
 from harness import Client, Server, environment, fake_launcher
+from test_http import Post
 
 MODERN = "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"
@@ -348,6 +349,43 @@ def test_discover_offers_the_extension():
     with _desktop() as s:
         found = _task(s, "server/discover", 1, META)["result"]
         assert found["capabilities"]["extensions"] == {PREFIX + "tasks": {}}, json.dumps(found)
+
+
+# ---- HTTP ----
+
+def _post(service, method, header, meta=META, **params):
+    return Post(service, {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}},
+                MCP_Protocol_Version=MODERN, Mcp_Method=method, Mcp_Name=header)
+
+
+def _answer(post, status=200):
+    assert post.reply() == status, post.body
+    return json.loads(post.body)
+
+
+def test_run_goes_on_after_its_http_exchange():
+    with cli_serve.serving() as s, harness.directory() as where:
+        begun = _structured(_answer(_post(s, "tools/call", "exec", name="exec", arguments={
+            "code": _until_killed(where / "mark"), "background": True})))
+        looking = _post(s, "tools/call", "get_run", name="get_run",
+                        arguments={"run_id": begun["run_id"], "wait_s": 30})
+        harness.wait_until((where / "mark").exists)
+        looking.hang_up()  # which ends this request, and nothing but it
+        harness.wait_until(lambda: (where / "mark").read_text() == "went on")
+        last = _structured(_answer(_post(s, "tools/call", "get_run", name="get_run",
+                                         arguments={"run_id": begun["run_id"], "wait_s": 5})))
+        assert last["status"] == "ok", last
+
+
+def test_task_methods_repeat_the_task_in_a_header():
+    with cli_serve.serving() as s:
+        task = _answer(_post(s, "tools/call", "exec", TASKS, name="exec", arguments={
+            "code": "import time\ntime.sleep(60)", "background": True}))["result"]["taskId"]
+        assert _answer(_post(s, "tasks/get", task, TASKS, taskId=task))["result"]["status"] == "working"
+        assert _answer(_post(s, "tasks/get", "other", TASKS, taskId=task), 400)["error"]["code"] == -32020
+        assert _answer(_post(s, "tasks/get", task, META, taskId=task), 400)["error"]["code"] == -32021
+        assert _answer(_post(s, "tasks/get", "nope", TASKS, taskId="nope"))["error"]["code"] == -32602
+        assert _answer(_post(s, "tasks/cancel", task, TASKS, taskId=task))["result"]["resultType"] == "complete"
 
 
 if __name__ == "__main__":
