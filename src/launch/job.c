@@ -204,8 +204,10 @@ static void job_refuse(Job *j, const sd_bus_error *e) {
         _cleanup_free_ char *property = bus_unknown_property(e);
         Problem problem = {};
 
-        /* When the answer was lost the unit may be there all the same, and must not stay. */
+        /* When the answer was lost or late the unit may be there all the same, and must not stay: neither
+         * running, nor dead and kept for the sake of the reference that it was made with. */
         job_tell(j, "StopUnit", "ss", j->unit, "replace");
+        job_tell(j, "UnrefUnit", "s", j->unit);
 
         if (property)
                 (void) problem_set(&problem, EOPNOTSUPP, "Use a newer systemd, Debian 12 (252) or later",

@@ -355,6 +355,8 @@ TEST(a_refused_start_is_refused_and_made_sure_of) {
         ASSERT_CONTAINS(w.refused.reason, "AccessDenied");
         ASSERT_CONTAINS(w.refused.remedy, "journalctl");
         started(2); /* and the next one may be better */
+        /* The self-test's and this one's: a late unit, dead, would be kept for our reference. */
+        ASSERT_EQ_UINT(rig.pid1.n_unref, 2);
         fake_pid1_end(&rig.pid1, "success", 1, 0);
         (void) rig_expect(&rig, WIRE_FINISHED, 2);
         done();
