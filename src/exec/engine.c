@@ -123,9 +123,8 @@ static bool engine_is_connected(ExecEngine *e) {
                 return true;
 
         (void) sentence_join(hello->reason, hello->remedy, &why);
-        (void) str_printf(&explanation, "The sandbox is refused, because a protection is missing. %s",
-                          why ?: "");
-        engine_fail_queued(e, explanation ?: "The sandbox is refused, because a protection is missing.");
+        (void) str_printf(&explanation, "The sandbox is refused. %s", why ?: "");
+        engine_fail_queued(e, explanation ?: "The sandbox is refused.");
         return false;
 }
 
