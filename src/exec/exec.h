@@ -63,7 +63,7 @@ typedef struct ExecEngineParameters {
          * connection. */
         int (*connect)(void *userdata, char **reterr_message);
         /* Asked before a request is admitted: what its principal may use. 0, or EXEC_E_BUSY with a sentence
-         * (allocated) when it may not start anything now, or -errno. NULL: nobody has limits of their own. */
+         * (allocated) when it may not start anything now, or -errno. NULL: nobody has own limits. */
         int (*admit)(const char *principal, PrincipalLimits *ret, char **reterr_message, void *userdata);
         /* Every finished run, for the journal and the metrics; before the job's own on_done. */
         void (*on_finished)(const ExecRequest *request, const ExecResult *result, void *userdata);
