@@ -31,13 +31,13 @@ static int newest_line(const Progress *p, Buffer *b) {
 }
 
 static int send_progress(Progress *p, uint64_t now_usec, const char *line) {
-        uint64_t elapsed_usec = now_usec - p->started_usec;
+        uint64_t elapsed_usec = now_usec - p->started_usec, running_usec = exec_job_elapsed_usec(p->job),
+                 told_usec = MAX_OF(elapsed_usec, running_usec); /* it may have begun before this call */
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        bool is_running = exec_job_elapsed_usec(p->job) > 0;
         int r;
 
-        r = buffer_printf(&b, "%s for %s%s%s", is_running ? "running" : "waiting",
-                          size_text_usec(elapsed_usec / USEC_PER_SEC * USEC_PER_SEC).text, *line ? ": " : "",
+        r = buffer_printf(&b, "%s for %s%s%s", running_usec > 0 ? "running" : "waiting",
+                          size_text_usec(told_usec / USEC_PER_SEC * USEC_PER_SEC).text, *line ? ": " : "",
                           line);
         if (r < 0)
                 return r;

@@ -13,6 +13,8 @@
 
 typedef struct World {
         size_t n_open, n_replies;
+        McpTaskWatch *watches[CALLS_MAX]; /* of the task that runs */
+        size_t n_watches;
         McpCall *calls[CALLS_MAX]; /* waiting ones */
         size_t n_calls;
 } World;
@@ -68,6 +70,50 @@ static void cancel_tool(void *userdata, void *tool_data) {
         *(McpCall**) tool_data = NULL;
 }
 
+/* One task that runs, "on", and one that is over, "over". */
+static int get_task(void *userdata, const char *principal, const char *id, McpTask *ret) {
+        (void) userdata;
+        FUZZ_CHECK(streq(principal, "uid:1"));
+        if (!streq(id, "on") && !streq(id, "over"))
+                return MCP_TASK_E_UNKNOWN;
+        *ret = (McpTask) { .status = streq(id, "on") ? MCP_TASK_WORKING : MCP_TASK_COMPLETED };
+        (void) memcpy(ret->id, id, strlen(id) + 1);
+        return buffer_append_str(&ret->content, "[]");
+}
+
+static int cancel_task(void *userdata, const char *principal, const char *id) {
+        (void) userdata;
+        (void) principal;
+        return streq(id, "on") ? 0 : MCP_TASK_E_UNKNOWN;
+}
+
+static int watch_task(void *userdata, const char *principal, const char *id, McpTaskWatch *w,
+                      void **ret_handle) {
+        World *world = userdata;
+
+        (void) principal;
+        if (!streq(id, "on") && !streq(id, "over"))
+                return MCP_TASK_E_UNKNOWN;
+        *ret_handle = streq(id, "on") ? w : NULL;
+        if (!*ret_handle)
+                return 0;
+        if (world->n_watches >= CALLS_MAX)
+                return -ENOMEM;
+        world->watches[world->n_watches++] = w;
+        return 0;
+}
+
+static void unwatch_task(void *userdata, void *handle) {
+        World *world = userdata;
+
+        for (size_t i = 0; i < world->n_watches; i++)
+                if (world->watches[i] == handle) {
+                        world->watches[i] = world->watches[--world->n_watches];
+                        return;
+                }
+        FUZZ_CHECK(false);
+}
+
 static void say(World *world, McpPeer *peer, McpPeerKind kind, const char *text, size_t n_bytes) {
         static const McpSinkOps ops = { on_send, on_finish };
         const McpHttpHeaders headers = { .protocol_version = "2025-11-25" };
@@ -85,7 +131,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
         static const McpToolOps ops = { list_tools, tool_exists, call_tool, cancel_tool };
         McpPeerKind kind = fuzz_byte(&data, &n_bytes) & 1 ? MCP_PEER_HTTP : MCP_PEER_PIPE;
         World world = {};
-        McpServerParameters p = { "fuzz", "Fuzz", "1", NULL, &ops, &world };
+        static const McpTaskOps tasks = { get_task, cancel_task, watch_task, unwatch_task };
+        McpServerParameters p = { "fuzz", "Fuzz", "1", NULL, &ops, &world, &tasks };
         _cleanup_(mcp_server_freep) McpServer *server = NULL;
         McpPeer *peer = NULL;
 
@@ -107,10 +154,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
                 data += n + (newline != NULL);
                 n_bytes -= n + (newline != NULL);
         }
+        for (size_t i = 0; i < world.n_watches; i++)
+                mcp_task_watch_notify(world.watches[i]);
         for (size_t i = 0; i < world.n_calls; i += 2)
                 if (world.calls[i])
                         mcp_call_finish(world.calls[i], "[]", "{}", /* is_error= */ false);
         mcp_peer_free(peer);
         FUZZ_CHECK(world.n_open == 0);
+        FUZZ_CHECK(world.n_watches == 0);
         return 0;
 }

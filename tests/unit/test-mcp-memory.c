@@ -99,11 +99,53 @@ static void cancel_tool(void *userdata, void *tool_data) {
         waiting = NULL;
 }
 
+static int get_task(void *userdata, const char *principal, const char *id, McpTask *ret) {
+        _cleanup_task_ McpTask t = { .status = MCP_TASK_COMPLETED };
+        int r;
+
+        (void) userdata;
+        (void) principal;
+        r = buffer_append_str(&t.content, "[]");
+        if (r < 0)
+                return r;
+        (void) snprintf(t.id, sizeof(t.id), "%s", id);
+        *ret = t;
+        t = (McpTask) {};
+        return 0;
+}
+
+static int cancel_task(void *userdata, const char *principal, const char *id) {
+        (void) userdata;
+        (void) principal;
+        (void) id;
+        return 0;
+}
+
+static unsigned n_watches;
+
+static int watch_task(void *userdata, const char *principal, const char *id, McpTaskWatch *w,
+                      void **ret_handle) {
+        (void) userdata;
+        (void) principal;
+        if (streq(id, "unknown"))
+                return MCP_TASK_E_UNKNOWN;
+        *ret_handle = streq(id, "over") ? NULL : w;
+        n_watches += *ret_handle != NULL;
+        return 0;
+}
+
+static void unwatch_task(void *userdata, void *handle) {
+        (void) userdata;
+        (void) handle;
+        n_watches--;
+}
+
 /* Returns whether there was an allocation left to fail. */
 static bool fails_well(const char *text, long n) {
         static const McpToolOps tools = { list_tools, tool_exists, call_tool, cancel_tool };
         static const McpSinkOps ops = { on_send, on_finish };
-        McpServerParameters p = { "s", "S", "1", "i", &tools, NULL };
+        static const McpTaskOps tasks = { get_task, cancel_task, watch_task, unwatch_task };
+        McpServerParameters p = { "s", "S", "1", "i", &tools, NULL, &tasks };
         McpExchange *exchange = NULL;
         McpSink sink = { &ops };
         McpServer *server;
@@ -137,6 +179,7 @@ static bool fails_well(const char *text, long n) {
         }
         mcp_peer_free(peer);
         mcp_server_free(server);
+        ASSERT_EQ_UINT(n_watches, 0);
         return has_failed;
 }
 
@@ -145,6 +188,13 @@ static bool fails_well(const char *text, long n) {
         "\"_meta\":{\"progressToken\":1,\"traceparent\":\"t\",\"io.modelcontextprotocol/protocolVersion\":" \
         "\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}," \
         "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"a\",\"version\":\"b\"}}"
+
+#define TASK_META                                                                                      \
+        "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                        \
+        "\"io.modelcontextprotocol/clientCapabilities\":{\"extensions\":{"                             \
+        "\"io.modelcontextprotocol/tasks\":{}}}}"
+#define ASK(method, params) \
+        "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"" method "\",\"params\":{" params "," TASK_META "}}"
 
 TEST(every_request_is_answered_whichever_allocation_fails) {
         static const char *const requests[] = {
@@ -160,6 +210,10 @@ TEST(every_request_is_answered_whichever_allocation_fails) {
                 "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"server/discover\",\"params\":{" META "}}",
                 "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"subscriptions/listen\",\"params\":"
                 "{\"notifications\":{}," META "}}",
+                ASK("subscriptions/listen", "\"notifications\":{\"taskIds\":[\"a\",\"unknown\",\"over\"]}"),
+                ASK("tasks/get", "\"taskId\":\"a\""),
+                ASK("tasks/update", "\"taskId\":\"a\",\"inputResponses\":{}"),
+                ASK("tasks/cancel", "\"taskId\":\"a\""),
                 "{\"a\":oops,\"id\":7,}",
         };
 
