@@ -172,8 +172,8 @@ static void take_refusal(RunClient *c, const char *result, size_t n_result) {
                         "The server gave no reason");
 }
 
-/* A program that ended by itself has said what it had to say, and its exit status, the first sentence, is ours
- * too. What follows is the cause, where the server knows one: no network, a missing module. */
+/* A program that ended by itself has said what it had to say, and its exit status, the first sentence, is
+ * ours too. What follows is the cause, where the server knows one: no network, a missing module. */
 static const char* worth_saying(const char *status, const char *message) {
         const char *cause;
 

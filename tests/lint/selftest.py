@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: MIT
 """The lint tests can fail: each rule finds its fault in a small sample, and nothing in a good one."""
 
+import pathlib
+import sys
+import tempfile
 import unittest
+from unittest import mock
 
 import form
 import includes
@@ -10,6 +14,9 @@ import libraries
 import settings_docs
 import source
 import tree
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "machine"))
+import host
 
 LICENCE = "/* SPDX-License-Identifier: MIT */\n"
 
@@ -176,6 +183,14 @@ class Source(unittest.TestCase):
         self.assertEqual(len(bare), len(text))
         self.assertEqual("".join(bare.split()), "adghj")
         self.assertEqual(bare.count("\n"), text.count("\n"))
+
+    def test_checkout_on_a_machine_without_git_has_files(self):
+        with tempfile.TemporaryDirectory() as where, mock.patch.dict("os.environ", {"PATH": "/nonexistent"}), \
+                mock.patch.object(host, "TREE", pathlib.Path(where)):
+            (host.TREE / ".git").mkdir()
+            (host.TREE / ".git" / "config").touch()
+            (host.TREE / "a.c").touch()
+            self.assertEqual(host.source_files(), ["a.c"])
 
 
 if __name__ == "__main__":

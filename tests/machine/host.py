@@ -9,6 +9,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -172,8 +173,9 @@ def kill(process, grace=3.0):
 
 
 def source_files():
-    """The files that make up the source tree: tracked or not ignored with git, everything without it."""
-    if (TREE / ".git").exists():
+    """The files that make up the source tree: tracked or not ignored with git, everything without it. A bare
+    machine may have a checkout and no git."""
+    if (TREE / ".git").exists() and shutil.which("git"):
         listed = subprocess.run(["git", "-c", f"safe.directory={TREE}", "-C", str(TREE), "ls-files", "-z",
                                  "--cached", "--others", "--exclude-standard"], stdout=subprocess.PIPE)
         if listed.returncode == 0:

@@ -411,7 +411,8 @@ TEST(settings_default_timeout_follows_a_lower_maximum_unless_written) {
         s = load(tree, NULL);
         ASSERT_EQ_UINT(s->default_timeout_usec, 10 * USEC_PER_SEC);
         put_file(tree, "etc/mcp-exec.conf", "[Exec]\nMaxTimeoutSec=10\nDefaultTimeoutSec=11\n");
-        ASSERT_TRUE(load(tree, "DefaultTimeoutSec=: 11 s is more than MaxTimeoutSec=, which is 10 s: lower the one or raise the other") == NULL);
+        ASSERT_TRUE(load(tree, "DefaultTimeoutSec=: 11 s is more than MaxTimeoutSec=, which is 10 s: lower "
+                               "the one or raise the other") == NULL);
 }
 
 TEST(settings_verify_keeps_the_seams_bounds) {
