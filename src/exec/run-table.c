@@ -120,16 +120,18 @@ static int on_expiry(sd_event_source *source, uint64_t usec, void *userdata) {
         return 0;
 }
 
-static uint64_t bytes_of(const RunTable *t, const char *principal) {
-        uint64_t n = 0;
+/* What one user's results use up of both limits: each counts for its place as well as for its bytes. */
+static uint64_t share_of(const RunTable *t, const char *principal) {
+        uint64_t place_bytes = t->parameters.settings->result_memory_max_bytes / RUNS_KEPT_MAX, n = 0;
 
         for (const Run *r = t->runs.first; r; r = r->runs.next)
                 if (r->record && streq(r->principal, principal))
-                        n += r->record->n_bytes;
+                        n += r->record->n_bytes + place_bytes;
         return n;
 }
 
-/* The oldest result of whoever holds most: one user's large results must not drive out everybody else's. */
+/* The oldest result of whoever holds most: one user's many or large results must not drive out everybody
+ * else's. */
 static Run* choose_victim(const RunTable *t) {
         uint64_t most = 0;
         Run *victim = NULL;
@@ -139,7 +141,7 @@ static Run* choose_victim(const RunTable *t) {
 
                 if (!r->record || (victim && streq(r->principal, victim->principal)))
                         continue;
-                n = bytes_of(t, r->principal);
+                n = share_of(t, r->principal);
                 if (n > most) {
                         most = n;
                         victim = r;

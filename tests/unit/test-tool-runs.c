@@ -256,6 +256,26 @@ TEST(a_short_result_that_was_delivered_is_not_kept) {
         setup_free(s);
 }
 
+TEST(many_results_of_one_user_do_not_drive_out_those_of_another) {
+        Setup *s = setup_running("{\"code\":\"1\",\"background\":true}");
+        McpPeer *mine = s->f->peer;
+        ExecResult r = result_of(&s->engine.job);
+
+        for (int i = 0; i < 5000; i++)
+                print(s, 1, "some more bytes than others have\n");
+        (void) finish(s, &r);
+        ASSERT_EQ_INT(mcp_peer_new(s->f->server, MCP_PEER_PIPE, "uid:2", &s->f->peer), 0);
+        for (int i = 0; i < RUNS_KEPT_MAX + 5; i++) {
+                (void) call_tool(s, "exec", "{\"code\":\"1\",\"background\":true}", "");
+                (void) finish(s, &r);
+        }
+        ASSERT_EQ_UINT(run_table_n_kept(s->runs), RUNS_KEPT_MAX);
+        mcp_peer_free(s->f->peer);
+        s->f->peer = mine;
+        ASSERT_CONTAINS(call_tool(s, "get_run", ID, ""), "\"status\":\"ok\"");
+        setup_free(s);
+}
+
 TEST(bad_arguments_are_named) {
         Setup *s = setup_new(NULL);
 
