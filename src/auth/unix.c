@@ -172,8 +172,8 @@ static int refusal(const Settings *s, uid_t uid, const UserEntry *u, char **rete
                                name, u->entry.pw_name, group);
         else if (u->is_known && group)
                 r = str_printf(reterr_message,
-                               "%s may not use this mcp-exec service. Its AllowGroups= names \"%s\", and there "
-                               "is no such group.",
+                               "%s may not use this mcp-exec service. Its AllowGroups= names \"%s\", and "
+                               "there is no such group.",
                                name, group);
         else
                 r = str_printf(reterr_message,

@@ -248,7 +248,8 @@ int settings_verify(const Settings *s, char **reterr_message) {
                 return fail(reterr_message, "MaxTimeoutSec=",
                             "must not be more than one day together with PoolIdleSec=");
         if (settings_parallel(s) + s->pool_size > SEAM_JOBS_MAX)
-                return fail(reterr_message, "MaxParallel=", "must not be more than 256 together with PoolSize=");
+                return fail(reterr_message, "MaxParallel=",
+                            "must not be more than 256 together with PoolSize=");
         return 0;
 }
 
