@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 
+import conformance
 import container
 import demo
 import host
@@ -31,6 +32,13 @@ def cmd_all(_):
 def cmd_tier(arguments):
     where = results.folder()
     found = stages.compiled(arguments.compiler, (arguments.verb,), where, arguments.name)
+    return results.report(found, where)
+
+
+def cmd_conformance(_):
+    where = results.folder()
+    found = conformance.everything(where)
+    host.say(f"logs: {where}")
     return results.report(found, where)
 
 
@@ -129,6 +137,7 @@ def parser():
         made = verb(tier, cmd_tier, f"the {tier} tests, no machine is booted")
         made.add_argument("--compiler", choices=list(stages.COMPILER_OPTIONS), default="gcc")
         made.add_argument("name", nargs="*", help="names of meson tests")
+    verb("conformance", cmd_conformance, "the official conformance suite and real clients (needs the npm registry)")
     made = verb("container", cmd_container, "system tests in a container", "trixie")
     made.add_argument("--quick", action="store_true", help="leave out the slow ones")
     made.add_argument("--life", action="store_true",

@@ -15,7 +15,7 @@ import images
 import overlay
 
 # What cannot change the package; a test can be edited without a new build.
-APART = ("tests/machine/", "tests/system/", "tests/run", ".ci/", ".github/")
+APART = ("tests/machine/", "tests/system/", "tests/protocol/conformance/", "tests/run", ".ci/", ".github/")
 
 
 def source_key(suite, checked):

@@ -12,6 +12,7 @@ import host
 
 KEPT = 8                        # results of earlier runs that are kept,
 KEPT_SECONDS = 6 * 3600         # and all younger ones, for they may still be written
+RAN = ("pass", "fail")
 
 
 @dataclasses.dataclass
@@ -57,21 +58,22 @@ def read(place, machine, path):
 
 
 def united(results):
-    """One verdict for each place and test: what ran counts; unmet everywhere is one skip, elsewhere
-    nothing."""
-    ran = [r for r in results if r.verdict != "unmet"]
+    """One verdict for each place and test that ran; what ran nowhere is one skip."""
+    ran = [r for r in results if r.verdict in RAN]
     ran_somewhere = {r.test for r in ran}
     skipped = {}
     for result in results:
-        if result.verdict == "unmet" and result.test not in ran_somewhere:
-            skipped.setdefault(result.test, dataclasses.replace(result, verdict="skip", place="everywhere"))
+        if result.verdict not in RAN and result.test not in ran_somewhere:
+            # The test's own reason says more than what the machine lacks.
+            if result.test not in skipped or result.verdict == "skip":
+                skipped[result.test] = dataclasses.replace(result, verdict="skip", place="everywhere")
     return ran + list(skipped.values())
 
 
 def unmet(results):
-    """Names of the tests that a machine could not run."""
-    ran = {r.test for r in results if r.verdict != "unmet"}
-    return sorted({r.test for r in results if r.verdict == "unmet"} - ran)
+    """Names of the tests that a machine could not run, or that had nothing to say there."""
+    ran = {r.test for r in results if r.verdict in RAN}
+    return sorted({r.test for r in results if r.verdict not in RAN} - ran)
 
 
 def report(results, where):

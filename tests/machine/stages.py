@@ -9,6 +9,7 @@ import subprocess
 import time
 import xml.etree.ElementTree
 
+import conformance
 import container
 import host
 import images
@@ -219,6 +220,7 @@ def everything(where):
             ("trixie", release, "trixie", where),
             ("bookworm", release, "bookworm", where),
             ("sid", release, "sid", where),
+            ("conformance suite and real clients", conformance.everything, where),
             ("clang with sanitizers: build and unit tests", compiled, "clang", ("unit",), where)]
     found = []
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

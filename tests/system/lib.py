@@ -220,9 +220,15 @@ def journal(after=None, **fields):
     sh(["journalctl", "--sync"], check=False)
     argv = ["journalctl", "--boot", "--all", "--output=json", "--no-pager"]
     argv += [f"{name}={value}" for name, value in fields.items()]
-    if after:
-        argv.append(f"--after-cursor={after}")
-    return [json.loads(line) for line in sh(argv).stdout.splitlines() if line.startswith("{")]
+    found = [json.loads(line) for line in sh(argv).stdout.splitlines() if line.startswith("{")]
+    # Not --after-cursor=: together with a match, journalctl of systemd 252 leaves out the first record too.
+    return [record for record in found if not after or _position(record["__CURSOR"]) > _position(after)]
+
+
+def _position(cursor):
+    """The monotonic time in a cursor, and the sequence number for records of the same microsecond."""
+    fields = dict(part.split("=", 1) for part in cursor.split(";"))
+    return int(fields["m"], 16), int(fields["i"], 16)
 
 
 def record_of(run_id, after=None, seconds=10):
