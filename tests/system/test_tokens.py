@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT
+"""Named tokens, limits of tokens, users and groups, front ends that name their users; as the administrator does it."""
+
+import concurrent.futures
+import contextlib
+import grp
+import http.client
+import json
+import os
+import pathlib
+import pwd
+import socket
+import stat
+import subprocess
+
+from http_client import HttpClient
+from lib import (PROTOCOL, Client, configured, journal, journal_cursor, main_pid, minimal_environment, record_of, run_units,
+                 sh, show, text_of, timeout, user_options, wait_until)
+
+FILE = pathlib.Path("/etc/mcp-exec/tokens")
+PROXY = "/run/mcp-exec/proxy.sock"
+SLEEP = "import time; time.sleep(3)"
+
+
+@contextlib.contextmanager
+def serving(socket_unit="mcp-exec-http.socket"):
+    sh(["systemctl", "stop", "mcp-exec.service"])
+    sh(["systemctl", "start", socket_unit])
+    try:
+        yield 8080
+    finally:
+        FILE.unlink(missing_ok=True)
+        sh(["systemctl", "stop", socket_unit, "mcp-exec.service"])
+        sh(["systemctl", "start", "mcp-exec.socket"])
+
+
+def add(name, *options):
+    return sh(["mcp-exec", "token", "add", name, *options]).stdout.strip()
+
+
+def status(token, **headers):
+    body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    headers = {k.replace("_", "-"): v for k, v in headers.items()}
+    return HttpClient(8080, token=token, handshake=False).send(body=body, headers=headers).status
+
+
+def test_token_is_taken_at_once_and_refused_once_removed():
+    with serving():
+        ci = add("ci")
+        info = FILE.stat()
+        assert stat.S_IMODE(info.st_mode) == 0o640 and info.st_uid == 0, info
+        assert info.st_gid == grp.getgrnam("mcp-exec").gr_gid, info
+        client = HttpClient(8080, token=ci)
+        result = client.exec("print(1)")
+        assert record_of(result["run_id"])["MCP_EXEC_PRINCIPAL"] == "token:ci"
+        pid = main_pid()
+        late = add("late")              # the service runs, and learns of it
+        wait_until(lambda: status(late) == 200)
+        sh(["mcp-exec", "token", "remove", "ci"])
+        wait_until(lambda: status(ci) == 401)
+        assert status(late) == 200
+        assert sh(["mcp-exec", "token", "list"]).stdout == "late\n"
+        assert main_pid() == pid, "the service was started anew"
+
+
+def test_token_is_in_no_argument_environment_log_or_file():
+    with serving():
+        ci = add("ci")
+        HttpClient(8080, token=ci).exec("print(1)")
+        holders = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/*"):
+            if path.name in ("cmdline", "environ"):
+                with contextlib.suppress(OSError):
+                    if ci.encode() in path.read_bytes():
+                        holders.append(str(path))
+        assert not holders, holders
+        assert sh(f"grep -r -l {ci} /etc/mcp-exec /var/lib/mcp-exec /run/mcp-exec", check=False).stdout == ""
+        assert sh(f"journalctl -b --all -o export | grep -a -c {ci}", check=False).stdout.strip() == "0"
+
+
+def test_only_the_administrator_makes_tokens():
+    done = sh(["mcp-exec", "token", "add", "mine"], user="alice", check=False)
+    assert done.returncode == 1 and "sudo" in done.stderr and done.stdout == "", done
+    assert sh(["mcp-exec", "token", "list"], user="alice", check=False).stdout == ""
+    assert not FILE.exists()
+
+
+def test_memory_and_time_of_a_token_reach_its_units():
+    with serving(), concurrent.futures.ThreadPoolExecutor(1) as pool:
+        small = add("small", "--memory", "64M", "--timeout", "4s")
+        client = HttpClient(8080, token=small)
+        running = pool.submit(client.exec, "import time; time.sleep(60)", timeout_s=60)
+
+        def units_memory():
+            return [show(u, "MemoryMax")["MemoryMax"] for u in run_units()]
+        wait_until(lambda: str(64 << 20) in units_memory())
+        assert running.result()["status"] == "timeout"
+
+
+@timeout(120)
+def test_limits_of_users_and_groups_on_the_unix_socket():
+    group = grp.getgrgid(pwd.getpwnam("bob").pw_gid).gr_name
+    try:
+        FILE.write_text(f"user alice parallel=1 queue=0\ngroup {group} rate=2\n")
+        with configured("[Server]\nAllowUsers=alice bob\n"), \
+                Client(user="alice") as alice, Client(user="bob") as bob, Client() as root:
+            first = alice.start("exec", {"code": SLEEP})
+            wait_until(run_units)
+            assert "busy" in alice.refused("exec", {"code": "print(1)"})
+            for client in (bob, bob, root):
+                assert client.exec("print(1)")["stdout"] == "1\n"
+            assert "no more than 2 programs a minute" in bob.refused("exec", {"code": "print(1)"})
+            assert first.result()["structuredContent"]["status"] == "ok"
+            FILE.write_text("")
+            sh(["systemctl", "reload", "mcp-exec.service"])
+            wait_until(lambda: not bob.call("exec", {"code": "print(1)"}).get("isError"))
+    finally:
+        FILE.unlink(missing_ok=True)
+
+
+def test_delegating_token_names_its_users():
+    with serving():
+        front, plain = add("front", "--delegate"), add("plain")
+        assert status(plain, X_MCP_User="alice") == 403
+        client = HttpClient(8080, token=front, handshake=False)
+        client.headers["X-MCP-User"] = "alice@example.org"
+        client.initialize()
+        result = client.exec("print(1)")
+        assert record_of(result["run_id"])["MCP_EXEC_PRINCIPAL"] == "token:front/alice@example.org"
+
+
+def test_mistake_in_the_file_is_told_with_its_line_and_changes_nothing():
+    with serving():
+        ci = add("ci")
+        assert status(ci) == 200
+        cursor = journal_cursor()
+        FILE.write_text(FILE.read_text() + "token broken\n")
+        sh(["systemctl", "reload", "mcp-exec.service"])
+        wait_until(lambda: any(str(FILE) + ":3: " in r["MESSAGE"] for r in journal(after=cursor, _SYSTEMD_UNIT="mcp-exec.service")))
+        assert status(ci) == 200
+
+
+class ProxyConnection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(PROXY)
+
+
+def _over_proxy(headers, message):
+    connection = ProxyConnection("mcp.example", timeout=30)
+    headers = {"Content-Type": "application/json", "MCP-Protocol-Version": PROTOCOL} | headers
+    connection.request("POST", "/mcp", json.dumps(message), headers)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, json.loads(body)
+
+
+def test_proxy_is_believed_the_user_and_nobody_else_opens_its_socket():
+    with serving("mcp-exec-proxy.socket"):
+        assert stat.S_IMODE(os.stat(PROXY).st_mode) == 0o660
+        tries = "import socket; socket.socket(socket.AF_UNIX).connect('%s')" % PROXY
+        done = subprocess.run(["/usr/bin/python3", "-c", tries], env=minimal_environment("alice"), capture_output=True,
+                              text=True, **user_options("alice"))
+        assert done.returncode != 0 and "Permission denied" in done.stderr, done
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {"name": "exec", "arguments": {"code": "print(1)"}}}
+        assert _over_proxy({}, call)[0] == 403
+        code, answer = _over_proxy({"X-MCP-User": "alice"}, call)
+        assert code == 200, answer
+        assert record_of(answer["result"]["structuredContent"]["run_id"])["MCP_EXEC_PRINCIPAL"] == "proxy:alice"
+
+
+def _load(token, n, disturb):
+    """n calls from eight clients while disturb(i) is called now and then; each must be answered with its own."""
+    def one(i):
+        if i % 20 == 10:
+            disturb(i)
+        client = HttpClient(8080, token=token, handshake=False)
+        client.headers["MCP-Protocol-Version"] = PROTOCOL
+        result = client.call("exec", {"code": f"print({i})"})
+        if result.get("isError") and "stopping" in text_of(result):
+            return True             # an answer; the next try succeeds
+        assert "structuredContent" in result, text_of(result)
+        return result["structuredContent"]["stdout"] == f"{i}\n"
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        return [i for i, ok in enumerate(pool.map(one, range(n))) if not ok]
+
+
+@timeout(180)
+def test_reload_under_load_loses_no_request():
+    with serving():
+        ci = add("ci")
+
+        def disturb(i):
+            add(f"more{i}")
+            sh(["systemctl", "reload", "mcp-exec.service"], check=False)
+        assert _load(ci, 120, disturb) == []
+
+
+@timeout(180)
+def test_restart_under_load_answers_what_runs_and_refuses_nobody():
+    with serving():
+        ci = add("ci")
+        assert _load(ci, 100, lambda i: sh(["systemctl", "restart", "mcp-exec.service"])) == []
