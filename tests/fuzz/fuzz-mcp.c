@@ -128,7 +128,9 @@ static void say(World *world, McpPeer *peer, McpPeerKind kind, const char *text,
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
-        static const McpToolOps ops = { list_tools, tool_exists, call_tool, cancel_tool };
+        static const McpToolOps ops = {
+                .list = list_tools, .exists = tool_exists, .call = call_tool, .cancel = cancel_tool,
+        };
         McpPeerKind kind = fuzz_byte(&data, &n_bytes) & 1 ? MCP_PEER_HTTP : MCP_PEER_PIPE;
         World world = {};
         static const McpTaskOps tasks = { get_task, cancel_task, watch_task, unwatch_task };

@@ -88,7 +88,9 @@ static void fake_cancel(void *userdata, void *tool_data) {
 }
 
 __attribute__((__unused__)) static Fake* fake_new(McpPeerKind kind) {
-        static const McpToolOps ops = { fake_list, fake_exists, fake_call, fake_cancel };
+        static const McpToolOps ops = {
+                .list = fake_list, .exists = fake_exists, .call = fake_call, .cancel = fake_cancel,
+        };
         Fake *f = calloc(1, sizeof(*f));
         McpServerParameters p = { "s", "S", "1", NULL, &ops, f };
 

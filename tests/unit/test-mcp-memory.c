@@ -142,7 +142,9 @@ static void unwatch_task(void *userdata, void *handle) {
 
 /* Returns whether there was an allocation left to fail. */
 static bool fails_well(const char *text, long n) {
-        static const McpToolOps tools = { list_tools, tool_exists, call_tool, cancel_tool };
+        static const McpToolOps tools = {
+                .list = list_tools, .exists = tool_exists, .call = call_tool, .cancel = cancel_tool,
+        };
         static const McpSinkOps ops = { on_send, on_finish };
         static const McpTaskOps tasks = { get_task, cancel_task, watch_task, unwatch_task };
         McpServerParameters p = { "s", "S", "1", "i", &tools, NULL, &tasks };
