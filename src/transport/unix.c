@@ -8,7 +8,8 @@
 
 #include "auth/auth.h"
 #include "base/log.h"
-#include "transport/listener.h"
+#include "base/strv.h"
+#include "transport/line.h"
 
 typedef struct UnixConnection UnixConnection;
 typedef struct UnixListener {
@@ -51,6 +52,16 @@ static void refuse(int fd, int code, const char *message) {
         (void) send(fd, reply.data, reply.n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* One user must not be able to lock out all others, the administrator among them: a quarter of the places is
+ * out of his reach. */
+static bool has_too_many(const UnixListener *u, const char *principal) {
+        size_t max = u->listener.p.settings->max_connections, n = 0;
+
+        for (const UnixConnection *c = u->connections; c; c = c->next)
+                n += streq(c->line->principal, principal);
+        return n >= max - max / 4;
+}
+
 static int unix_connected(Listener *l, int fd, bool is_over_limit) {
         _cleanup_free_ char *principal = NULL, *message = NULL;
         _cleanup_free_ UnixConnection *c = NULL;
@@ -70,6 +81,15 @@ static int unix_connected(Listener *l, int fd, bool is_over_limit) {
                          l->p.settings->max_connections);
                 refuse(fd, MCP_ERROR_UNAVAILABLE,
                        "Too many connections to this server (MaxConnections=); try again later.");
+                return -EBUSY;
+        }
+
+        if (has_too_many(u, principal)) {
+                log_info("Refused a connection of %s, who has three quarters of MaxConnections=%u", principal,
+                         l->p.settings->max_connections);
+                refuse(fd, MCP_ERROR_UNAVAILABLE,
+                       "You have too many connections to this server (three quarters of MaxConnections=); "
+                       "close some of them.");
                 return -EBUSY;
         }
 

@@ -159,6 +159,31 @@ TEST(connection_beyond_the_limit_is_told_so) {
         unix_done(&u);
 }
 
+TEST(one_user_cannot_lock_out_the_others) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int fds[5];
+        Unix u;
+
+        unix_init(&u);
+        u.settings->max_connections = 4;
+        for (size_t i = 0; i < 4; i++)
+                fds[i] = unix_connect(&u);
+        (void) fixture_run(&u.f);
+        ASSERT_EQ_UINT(listener_n_connections(u.listener), 3);
+        ASSERT_FALSE(fixture_receive(&u.f, fds[3], &b));
+        ASSERT_CONTAINS(b.data, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-31001,");
+        ASSERT_CONTAINS(b.data, "close some of them");
+
+        (void) safe_close(fds[0]); /* and may come again when he did */
+        (void) fixture_run(&u.f);
+        fds[4] = unix_connect(&u);
+        fixture_send_str(&u.f, fds[4], PING);
+        expect(&u, fds[4], PONG);
+        for (size_t i = 1; i < ELEMENTSOF(fds); i++)
+                (void) safe_close(fds[i]);
+        unix_done(&u);
+}
+
 TEST(hundred_connections_are_all_served) {
         int fds[100];
         Unix u;
