@@ -183,6 +183,39 @@ static const char* routing_member(const char *method) {
         return streq(method, "resources/read") ? "uri" : NULL;
 }
 
+/* Headers that no tool of ours names mean nothing to us. */
+static int check_parameter_header(const McpRequest *q, const char *tool, bool *ret_is_refused) {
+        const McpServerParameters *p = &q->peer->server->p;
+        const JsonValue *v;
+        const char *name, *argument, *header, *value;
+        char full_name[80];
+        unsigned n = 0;
+
+        if (!p->tools->routing_header)
+                return 0;
+        name = p->tools->routing_header(p->tools_userdata, tool, &argument);
+        if (!name)
+                return 0;
+        (void) snprintf(full_name, sizeof(full_name), "Mcp-Param-%s", name);
+        header = q->headers->find ? q->headers->find(q->headers->userdata, full_name, &n) : NULL;
+        v = json_member(json_member(q->message->params, "arguments"), argument);
+        if (!v || json_type(v) == JSON_NULL) {
+                if (!header)
+                        return 0;
+                *ret_is_refused = true;
+                return mcp_request_error(q, MCP_ERROR_HEADER_MISMATCH, 400,
+                                         "header %s is there, but no argument \"%s\"", full_name, argument);
+        }
+        if (n > 1) {
+                *ret_is_refused = true;
+                return mcp_request_error(q, MCP_ERROR_HEADER_MISMATCH, 400, "header %s was sent twice",
+                                         full_name);
+        }
+        if (!json_get_string(v, &value, NULL))
+                return 0; /* refused by the tool itself */
+        return check_header(q, full_name, header, value, ret_is_refused);
+}
+
 static int check_routing_headers(const McpRequest *q, bool *ret_is_refused) {
         const char *member, *value;
         int r;
@@ -193,7 +226,10 @@ static int check_routing_headers(const McpRequest *q, bool *ret_is_refused) {
         member = routing_member(q->message->method);
         if (!member || !json_get_string(json_member(q->message->params, member), &value, NULL))
                 return 0; /* a missing name is refused by the method itself */
-        return check_header(q, "Mcp-Name", q->headers->name, value, ret_is_refused);
+        r = check_header(q, "Mcp-Name", q->headers->name, value, ret_is_refused);
+        if (r < 0 || *ret_is_refused || !streq(q->message->method, "tools/call"))
+                return r;
+        return check_parameter_header(q, value, ret_is_refused);
 }
 
 static int check_log_level(const McpRequest *q, bool *ret_is_refused) {

@@ -57,6 +57,9 @@ struct McpSink {
 typedef struct McpHttpHeaders {
         const char *protocol_version, *method, *name;
         bool is_duplicate;
+        /* Any other header: one of its values, and how often it came. May be NULL: there are none. */
+        const char* (*find)(void *userdata, const char *name, unsigned *ret_n);
+        void *userdata;
 } McpHttpHeaders;
 
 /* One message in flight, with its sink: what an HTTP disconnect refers to. Invalid after finish(). */

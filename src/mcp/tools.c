@@ -69,7 +69,9 @@ static int check_capability(const McpRequest *q, const char *tool, bool *ret_is_
         int r;
 
         *ret_is_refused = false;
-        needed = p->tools->required_capability ? p->tools->required_capability(p->tools_userdata, tool) : NULL;
+        if (!p->tools->required_capability)
+                return 0;
+        needed = p->tools->required_capability(p->tools_userdata, tool);
         if (!needed || !mcp_version_is_modern(q->version) ||
             json_member(json_member(q->message->meta, MCP_META_CAPABILITIES), needed))
                 return 0;
@@ -84,8 +86,8 @@ static int check_capability(const McpRequest *q, const char *tool, bool *ret_is_
         r = json_writer_finish(&w);
         if (r < 0)
                 return r;
-        mcp_exchange_error(q->exchange, q->message->id, q->message->id_bytes, MCP_ERROR_MISSING_CAPABILITY, 400,
-                           "this tool needs a capability that the request does not declare", b.data);
+        mcp_exchange_error(q->exchange, q->message->id, q->message->id_bytes, MCP_ERROR_MISSING_CAPABILITY,
+                           400, "this tool needs a capability that the request does not declare", b.data);
         *ret_is_refused = true;
         return 0;
 }

@@ -129,6 +129,11 @@ static bool tools_exists(void *userdata, const char *name) {
         return tool_registry_ops.exists(d->registry, name);
 }
 
+static const char* tools_routing_header(void *userdata, const char *name, const char **ret_argument) {
+        const Daemon *d = userdata;
+        return tool_registry_ops.routing_header(d->registry, name, ret_argument);
+}
+
 static const char* tools_required_capability(void *userdata, const char *name) {
         const Daemon *d = userdata;
         return tool_registry_ops.required_capability(d->registry, name);
@@ -189,6 +194,7 @@ static const McpToolOps daemon_tool_ops = {
         .list = tools_list,
         .exists = tools_exists,
         .required_capability = tools_required_capability,
+        .routing_header = tools_routing_header,
         .call = tools_call,
         .cancel = tools_cancel,
 };

@@ -11,7 +11,7 @@
 #define NO_ARGUMENTS "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":false}"
 
 /* A red point. */
-#define PNG                                                                                                   \
+#define PNG \
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 /* A header and two samples of silence. */
 #define WAV "UklGRigAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQQAAAAAAAAA"
@@ -26,6 +26,7 @@ typedef struct Diagnostic {
         const char *code;       /* Python */
         const char *parameter;  /* integer argument that is given to the code as _, or NULL */
         const char *capability; /* that a client must declare */
+        const char *header;     /* Mcp-Param-… that repeats the argument "value" */
         bool is_error, is_task, is_greeting, reports_progress;
 } Diagnostic;
 
@@ -41,7 +42,8 @@ static const Diagnostic diagnostics[] = {
         { "test_multiple_content_types", "Answers with text, an image and a resource", NO_ARGUMENTS,
           "[" TEXT("Multiple content types test:") "," IMAGE
           ",{\"type\":\"resource\",\"resource\":{\"uri\":\"test://mixed-content-resource\","
-          "\"mimeType\":\"application/json\",\"text\":\"{\\\"test\\\":\\\"data\\\",\\\"value\\\":123}\"}}]" },
+          "\"mimeType\":\"application/json\","
+          "\"text\":\"{\\\"test\\\":\\\"data\\\",\\\"value\\\":123}\"}}]" },
         { "test_error_handling", "Fails", NO_ARGUMENTS,
           "[" TEXT("This tool intentionally returns an error for testing") "]", .is_error = true },
         { "test_tool_with_progress", "Reports progress three times", NO_ARGUMENTS, "[" TEXT("done") "]",
@@ -59,10 +61,15 @@ static const Diagnostic diagnostics[] = {
           "\"contactMethod\":{\"type\":\"string\",\"enum\":[\"phone\",\"email\"]},"
           "\"phone\":{\"type\":\"string\"},\"email\":{\"type\":\"string\"}},"
           "\"allOf\":[{\"anyOf\":[{\"required\":[\"phone\"]},{\"required\":[\"email\"]}]}],"
-          "\"if\":{\"properties\":{\"contactMethod\":{\"const\":\"phone\"}},\"required\":[\"contactMethod\"]},"
+          "\"if\":{\"properties\":{\"contactMethod\":{\"const\":\"phone\"}},"
+          "\"required\":[\"contactMethod\"]},"
           "\"then\":{\"required\":[\"phone\"]},\"else\":{\"required\":[\"email\"]},"
           "\"additionalProperties\":false}",
           "[" TEXT("kept") "]" },
+        { "routed_value", "Has an argument that a header repeats",
+          "{\"type\":\"object\",\"properties\":{\"value\":{\"type\":\"string\","
+          "\"x-mcp-header\":\"Value\"}}}",
+          "[" TEXT("as in the header") "]", .header = "Value" },
         { "greet", "Says hello, never as a task",
           "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"}}}",
           .is_greeting = true },
@@ -92,6 +99,14 @@ const char* diagnostic_required_capability(void *userdata, const char *name) {
 
         (void) userdata;
         return d ? d->capability : NULL;
+}
+
+const char* diagnostic_routing_header(void *userdata, const char *name, const char **ret_argument) {
+        const Diagnostic *d = find(name);
+
+        (void) userdata;
+        *ret_argument = "value";
+        return d ? d->header : NULL;
 }
 
 int diagnostic_list(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {

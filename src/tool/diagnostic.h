@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Tools that the official conformance suite calls by name (meson's option "conformance"). No package has them:
- * they answer with fixed words, or run fixed programs. */
+/* Tools that the official conformance suite calls by name (meson's option "conformance"). No package has
+ * them: they answer with fixed words, or run fixed programs. */
 
 #include <errno.h>
 
@@ -12,9 +12,11 @@
 #if ENABLE_CONFORMANCE
 
 bool diagnostic_exists(const char *name);
-int diagnostic_list(const ToolRegistry *registry, McpVersion version, JsonWriter *w); /* elements of an array */
+/* Elements of an array. */
+int diagnostic_list(const ToolRegistry *registry, McpVersion version, JsonWriter *w);
 int diagnostic_call(ToolRegistry *registry, const char *name, const JsonValue *arguments, McpCall *call);
 const char* diagnostic_required_capability(void *userdata, const char *name);
+const char* diagnostic_routing_header(void *userdata, const char *name, const char **ret_argument);
 
 #else
 
@@ -43,6 +45,14 @@ static inline int diagnostic_call(ToolRegistry *registry, const char *name, cons
 static inline const char* diagnostic_required_capability(void *userdata, const char *name) {
         (void) userdata;
         (void) name;
+        return NULL;
+}
+
+static inline const char* diagnostic_routing_header(void *userdata, const char *name,
+                                                    const char **ret_argument) {
+        (void) userdata;
+        (void) name;
+        *ret_argument = NULL;
         return NULL;
 }
 

@@ -94,4 +94,5 @@ const McpToolOps tool_registry_ops = {
         .call = call,
         .cancel = cancel,
         .required_capability = diagnostic_required_capability,
+        .routing_header = diagnostic_routing_header,
 };

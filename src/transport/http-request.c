@@ -5,6 +5,7 @@
 #include "transport/http-request.h"
 
 #include <errno.h>
+#include <strings.h>
 #include <sys/epoll.h>
 
 #include "base/log.h"
@@ -282,6 +283,32 @@ static int on_slow(sd_event_source *source, uint64_t usec, void *userdata) {
         return 0;
 }
 
+typedef struct HeaderSearch {
+        const char *name, *value;
+        unsigned n;
+} HeaderSearch;
+
+static enum MHD_Result on_any_header(void *userdata, enum MHD_ValueKind kind, const char *name,
+                                     const char *value) {
+        HeaderSearch *search = userdata;
+
+        (void) kind;
+        if (strcasecmp(name, search->name) == 0) {
+                search->value = value ?: "";
+                search->n++;
+        }
+        return MHD_YES;
+}
+
+static const char* find_header(void *userdata, const char *name, unsigned *ret_n) {
+        const HttpRequest *q = userdata;
+        HeaderSearch search = { .name = name };
+
+        (void) MHD_get_connection_values(q->mhd, MHD_HEADER_KIND, on_any_header, &search);
+        *ret_n = search.n;
+        return search.value;
+}
+
 /* Returns 0 or -errno. */
 static int request_dispatch(HttpRequest *q) {
         McpHttpHeaders headers = {
@@ -289,6 +316,8 @@ static int request_dispatch(HttpRequest *q) {
                 .method = q->method_header,
                 .name = q->name_header,
                 .is_duplicate = q->has_duplicate,
+                .find = find_header,
+                .userdata = q,
         };
         int r;
 
