@@ -20,15 +20,15 @@ typedef struct McpToolOps {
          * follows, now or later, unless cancel() comes first. Returns 0, or -errno with the call not
          * finished (the engine then answers -32603). */
         int (*call)(void *userdata, const char *name, const JsonValue *arguments, McpCall *call);
-        /* The header Mcp-Param-… in which clients repeat a string argument of this tool, for proxies to route
-         * by ("x-mcp-header" in its schema), or NULL. May itself be NULL. */
-        const char* (*routing_header)(void *userdata, const char *name, const char **ret_argument);
         /* The client gave up: end the work; the call is invalid afterwards. tool_data is what
          * mcp_call_set_data() left. */
         void (*cancel)(void *userdata, void *tool_data);
         /* The capability that a client must declare to call this tool, or NULL. May itself be NULL: none
          * needs any. */
         const char* (*required_capability)(void *userdata, const char *name);
+        /* The header Mcp-Param-NAME in which clients repeat a string argument of this tool, for proxies to
+         * route by ("x-mcp-header" in its schema): NAME, or NULL. May itself be NULL. */
+        const char* (*routing_header)(void *userdata, const char *name, const char **ret_argument);
 } McpToolOps;
 
 void mcp_call_set_data(McpCall *c, void *tool_data);

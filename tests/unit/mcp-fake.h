@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A peer with four fake tools and sinks that write down everything, for the tests of the protocol engine.
+/* A peer with five fake tools and sinks that write down everything, for the tests of the protocol engine.
  *
  * The transcript has one line for each message, and "[status]" where an exchange finished. Tools: "now"
- * answers at once, "later" when the test says so, "fail" with a tool error, "broken" returns -EIO. */
+ * answers at once, "later" when the test says so, "fail" with a tool error, "broken" returns -EIO, "asks"
+ * needs a client that samples. The argument "tag" of "now" is repeated in Mcp-Param-Tag. */
 
 #include "mcp/mcp.h"
 #include "test.h"
@@ -57,7 +58,19 @@ static int fake_list(void *userdata, McpVersion version, JsonWriter *w) {
 
 static bool fake_exists(void *userdata, const char *name) {
         (void) userdata;
-        return streq(name, "now") || streq(name, "later") || streq(name, "fail") || streq(name, "broken");
+        return streq(name, "now") || streq(name, "later") || streq(name, "fail") ||
+                streq(name, "broken") || streq(name, "asks");
+}
+
+static const char* fake_required_capability(void *userdata, const char *name) {
+        (void) userdata;
+        return streq(name, "asks") ? "sampling" : NULL;
+}
+
+static const char* fake_routing_header(void *userdata, const char *name, const char **ret_argument) {
+        (void) userdata;
+        *ret_argument = "tag";
+        return streq(name, "now") ? "Tag" : NULL;
 }
 
 static int fake_call(void *userdata, const char *name, const JsonValue *arguments, McpCall *call) {
@@ -68,7 +81,7 @@ static int fake_call(void *userdata, const char *name, const JsonValue *argument
                 return -EIO;
         if (streq(name, "fail"))
                 mcp_call_fail(call, "did \"not\" run");
-        else if (streq(name, "now"))
+        else if (streq(name, "now") || streq(name, "asks"))
                 mcp_call_finish(call, "[]", "{\"a\":1}", /* is_error= */ false);
         else {
                 ASSERT_TRUE(f->n_calls < FAKE_CALLS_MAX);
@@ -89,7 +102,12 @@ static void fake_cancel(void *userdata, void *tool_data) {
 
 __attribute__((__unused__)) static Fake* fake_new(McpPeerKind kind) {
         static const McpToolOps ops = {
-                .list = fake_list, .exists = fake_exists, .call = fake_call, .cancel = fake_cancel,
+                .list = fake_list,
+                .exists = fake_exists,
+                .call = fake_call,
+                .cancel = fake_cancel,
+                .required_capability = fake_required_capability,
+                .routing_header = fake_routing_header,
         };
         Fake *f = calloc(1, sizeof(*f));
         McpServerParameters p = { "s", "S", "1", NULL, &ops, f };

@@ -194,6 +194,64 @@ TEST(a_header_sent_twice_is_a_mismatch) {
         fake_free(f);
 }
 
+static const char* find_tag(void *userdata, const char *name, unsigned *ret_n) {
+        char *const *values = userdata;
+
+        ASSERT_EQ_STR(name, "Mcp-Param-Tag");
+        for (*ret_n = 0; values[*ret_n]; (*ret_n)++)
+                ;
+        return values[0];
+}
+
+TEST(a_header_that_repeats_an_argument_must_equal_it) {
+        static const struct {
+                const char *arguments, *values[3], *answer, *status;
+        } cases[] = {
+                { "\"tag\":\"a\"", { "a" }, "\"structuredContent\":{\"a\":1}", "[200]" },
+                { "\"tag\":\"a\"", { "=?base64?YQ==?=" }, "\"structuredContent\":{\"a\":1}", "[200]" },
+                { "\"tag\":\"a\"", { "=?base64?YQ?=" }, ERROR_IS(-32020), "[400]" },
+                { "\"tag\":\"a\"", { "b" }, ERROR_IS(-32020), "[400]" },
+                { "\"tag\":\"a\"", {}, ERROR_IS(-32020) "\"message\":\"header Mcp-Param-Tag is missing\"",
+                  "[400]" },
+                { "\"tag\":\"a\"", { "a", "a" }, ERROR_IS(-32020), "[400]" },
+                { "\"tag\":null", { "a" }, ERROR_IS(-32020), "[400]" },
+                { "", { "" }, ERROR_IS(-32020), "[400]" },
+                { "", {}, "\"structuredContent\":{\"a\":1}", "[200]" },
+                { "\"tag\":1", {}, "\"structuredContent\":{\"a\":1}", "[200]" }, /* the tool's affair */
+        };
+        Fake *f = fake_new(MCP_PEER_HTTP);
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                McpHttpHeaders h = { "2026-07-28", "tools/call", "now", .find = find_tag,
+                                     .userdata = (void*) cases[i].values };
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+                const char *answer;
+
+                ASSERT_EQ_INT(buffer_printf(&b, REQUEST("tools/call", "\"name\":\"now\",\"arguments\":{%s},"
+                                                        MODERN_META), cases[i].arguments), 0);
+                answer = say_bytes(f, b.data, b.n_bytes, &h);
+                ASSERT_CONTAINS(answer, cases[i].answer);
+                ASSERT_CONTAINS(answer, cases[i].status);
+        }
+        fake_free(f);
+}
+
+TEST(a_capability_that_is_not_declared_is_not_used) {
+        Fake *f = fake_new(MCP_PEER_HTTP);
+
+        ASSERT_CONTAINS(post(f, "2026-07-28", "tools/call", "asks",
+                             REQUEST("tools/call", "\"name\":\"asks\"," MODERN_META)),
+                        "\"data\":{\"requiredCapabilities\":{\"sampling\":{}}}}}\n[400]\n");
+        ASSERT_CONTAINS(post(f, "2026-07-28", "tools/call", "asks",
+                             REQUEST("tools/call",
+                                     "\"name\":\"asks\",\"_meta\":"
+                                     "{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+                                     "\"io.modelcontextprotocol/clientCapabilities\":"
+                                     "{\"sampling\":{}}}")),
+                        "\"structuredContent\":{\"a\":1}");
+        fake_free(f);
+}
+
 TEST(unknown_log_level_is_invalid_params) {
         Fake *f = fake_new(MCP_PEER_PIPE);
 
