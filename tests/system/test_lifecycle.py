@@ -213,7 +213,7 @@ def test_restart_of_the_message_bus_answers_and_recovers():
 def test_leftover_units_of_a_dead_launcher_are_swept():
     stop_services()
     name = "mcp-exec-run-" + "0" * 31 + "1.service"
-    sh(["systemd-run", "--unit", name, "--slice", "mcp-exec.slice", "--quiet", "sleep", "600"])
+    sh(["systemd-run", "--unit", name, "--slice", "mcp-exec.slice", "--quiet", "--collect", "sleep", "600"])
     assert name in run_units()
     with Client() as c:
         c.exec("print(1)")
