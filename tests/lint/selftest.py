@@ -8,6 +8,7 @@ import tempfile
 import unittest
 from unittest import mock
 
+import diagnostics
 import form
 import includes
 import libraries
@@ -23,6 +24,22 @@ LICENCE = "/* SPDX-License-Identifier: MIT */\n"
 
 def form_of(text, name="src/base/x.c"):
     return [problem.split(": ", 1)[1] for problem in form.check_text(name, LICENCE + text)]
+
+
+class Diagnostics(unittest.TestCase):
+    TABLE = '        { "a_diagnostic", "Does", NO,\n        { "another_one", "Too", NO,\n'
+
+    def test_names(self):
+        self.assertEqual(diagnostics.names(self.TABLE), ["a_diagnostic", "another_one"])
+
+    def test_found(self):
+        def count(wanted, content):
+            return len(diagnostics.check(wanted, "x", content, diagnostics.names(self.TABLE)))
+        self.assertEqual(count("absent", b"exec"), 0)
+        self.assertEqual(count("absent", b"exec\0another_one\0"), 1)
+        self.assertEqual(count("present", b"exec\0another_one\0"), 1)
+        self.assertEqual(count("present", b"a_diagnostic\0another_one\0"), 0)
+        self.assertEqual(len(diagnostics.check("absent", "x", b"", [])), 1)
 
 
 class Includes(unittest.TestCase):
