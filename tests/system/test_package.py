@@ -71,5 +71,6 @@ def test_units_verify():
         path = f"/usr/lib/systemd/system/{unit}"
         if not pathlib.Path(path).exists():
             done = sh(["systemd-analyze", "verify", f"/lib/systemd/system/{unit}"], check=False)
-        lines = [l for l in (done.stdout + done.stderr).splitlines() if "mcp-exec" in l and "man" not in l.lower()]
+        lines = [l for l in (done.stdout + done.stderr).splitlines() if "mcp-exec" in l and "man" not in l.lower()
+                 and "Can't show" not in l]  # the manual pages: the images have no man(1)
         assert not lines, lines
