@@ -4,6 +4,7 @@
  * program really run, seen from inside. */
 
 #include <errno.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -35,6 +36,19 @@ static bool is_installed(void) {
                access("/etc/systemd/system/mcp-exec.socket", F_OK) == 0;
 }
 
+/* What the administrator does for this user, by the first of AllowGroups=. */
+static int admission_remedy(const CheckContext *c, char **ret) {
+        const char *group = c->settings->allow_groups ? c->settings->allow_groups[0] : NULL;
+
+        if (group && getgrnam(group))
+                return str_printf(ret, "sudo adduser %s %s (in effect at once, without a new login)",
+                                  c->user_name, group);
+        return str_printf(ret,
+                          "Name %s in AllowUsers=, or a group that exists in AllowGroups=, in "
+                          "/etc/mcp-exec/mcp-exec.conf, then \"sudo systemctl restart mcp-exec.service\".",
+                          c->user_name);
+}
+
 int check_service(CheckContext *c, int *ret_fd) {
         _cleanup_free_ char *reason = NULL, *remedy = NULL;
         const char *sudo;
@@ -63,8 +77,7 @@ int check_service(CheckContext *c, int *ret_fd) {
                         "Install the package mcp-exec, then \"%ssystemctl enable --now mcp-exec.socket\".",
                         sudo);
         else if (r == SYSTEM_SOCKET_E_REFUSED)
-                r = str_printf(&remedy, "sudo adduser %s mcp-exec (in effect at once, without a new login)",
-                               c->user_name);
+                r = admission_remedy(c, &remedy);
         else
                 r = str_printf(&remedy, "%sjournalctl -u mcp-exec -u mcp-exec-launcher", sudo);
         if (r < 0)

@@ -6,8 +6,8 @@ import pathlib
 import socket
 import time
 
-from lib import (CONF_DROPIN, SOCKET, SOCKETS, minimal_environment, needs, sh, start_sockets, stop_services,
-                 systemd_version, timeout)
+from lib import (CONF_DROPIN, SOCKET, SOCKETS, configured, minimal_environment, needs, sh, start_sockets,
+                 stop_services, systemd_version, timeout)
 
 
 def _check(user):
@@ -43,6 +43,13 @@ def test_check_of_a_stranger_names_adduser():
     assert status == (0 if systemd_version() >= 257 else 1), items
     if systemd_version() < 257:
         assert "257" in items["launcher"]["detail"] and "mcp-exec.socket" in items["launcher"]["remedy"], items
+
+
+def test_check_of_a_stranger_does_not_recommend_a_group_that_does_not_exist():
+    with configured("[Server]\nAllowGroups=nosuchgroup\n"):
+        items, _ = _check("bob")
+    assert "no such group" in items["service"]["detail"], items["service"]
+    assert "adduser" not in items["service"]["remedy"] and "AllowGroups=" in items["service"]["remedy"], items
 
 
 def test_check_of_a_user_without_a_manager_names_linger():
