@@ -72,6 +72,14 @@ McpPeer* mcp_peer_free(McpPeer *p) {
         return NULL;
 }
 
+void mcp_peer_resume(McpPeer *p, McpVersion version) {
+        assert(p);
+        assert(version >= 0 && !mcp_version_is_modern(version));
+
+        p->is_negotiated = true;
+        p->version = version;
+}
+
 void mcp_peer_drain(McpPeer *p) {
         assert(p);
 

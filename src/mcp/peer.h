@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/macro.h"
+#include "mcp/version.h"
 
 typedef struct McpServer McpServer;
 
@@ -26,6 +27,9 @@ int mcp_peer_new(McpServer *s, McpPeerKind kind, const char *principal, McpPeer 
 /* Cancels what is in flight and sends nothing; finish() of each exchange that is still open is called. */
 McpPeer* mcp_peer_free(McpPeer *p);
 DEFINE_CLEANUP(McpPeer*, mcp_peer_free);
+
+/* As if this revision of the handshake era had been negotiated: what a session's id remembers. */
+void mcp_peer_resume(McpPeer *p, McpVersion version);
 
 /* Ends the open subscriptions with their result, for a graceful stop: they would never end by themselves. */
 void mcp_peer_drain(McpPeer *p);

@@ -230,6 +230,22 @@ static bool is_opening(const HttpRequest *q) {
                (body_has_method(q, "\"initialize\"") || body_has_method(q, "\"server/discover\""));
 }
 
+/* What the handshake will be answered with. */
+static McpVersion requested_version(const HttpRequest *q) {
+        const char *params, *version;
+        size_t n_params, n;
+
+        if (json_raw_member(q->body.data, q->body.n_bytes, "params", &params, &n_params) > 0 &&
+            json_raw_member(params, n_params, "protocolVersion", &version, &n) > 0)
+                for (McpVersion v = 0; v <= MCP_VERSION_NEWEST_LEGACY; v++) {
+                        const char *name = mcp_version_to_string(v);
+
+                        if (n == strlen(name) + 2 && memcmp(version + 1, name, n - 2) == 0)
+                                return v;
+                }
+        return MCP_VERSION_NEWEST_LEGACY;
+}
+
 /* Finds who the engine shall think is talking. Returns 0 or -errno; a refusal may be the result. */
 static int request_find_session(HttpRequest *q) {
         HttpSessions *s = q->server->sessions;
@@ -241,7 +257,7 @@ static int request_find_session(HttpRequest *q) {
                 r = http_sessions_acquire(s, q->principal, NULL, &q->session);
         else if (!q->is_delete && body_has_method(q, "\"initialize\"")) {
                 q->is_initialize = true;
-                r = http_sessions_create(s, q->principal, &q->session);
+                r = http_sessions_create(s, q->principal, requested_version(q), &q->session);
         } else
                 r = http_sessions_acquire(s, q->principal, q->session_id, &q->session);
 

@@ -5,18 +5,24 @@
 #include "transport/http-session.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <systemd/sd-id128.h>
+#include <unistd.h>
 
 #include "base/digest.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/random.h"
 #include "base/strv.h"
+#include "base/timeutil.h"
 
 /* Ids that were DELETEd; an older one is merely accepted again. */
 #define ENDED_MAX 256
 
+#define KEY_FILE "session-key"
 #define SESSION_APP_ID SD_ID128_MAKE(5e,0c,3d,29,4b,8f,4a,17,9a,61,d7,f2,38,c0,55,e4)
 
 struct HttpSessions {
@@ -40,11 +46,43 @@ static HttpSession* session_free(HttpSession *session) {
 }
 DEFINE_CLEANUP(HttpSession*, session_free);
 
-/* The same after a restart: from this machine's id, mixed with the token so that it is no secret of the
- * machine that leaks. Without a machine id, a random one: then sessions end with the process. */
+/* Where the service manager gives us a directory, a random key of our own in it. Returns 1 with the key, 0
+ * without such a directory, or -errno. */
+static int read_state_key(char ret[static RANDOM_HEX_ID_CHARS + 1]) {
+        const char *directory = getenv("STATE_DIRECTORY");
+        _cleanup_close_ int dir_fd = -EBADF, fd = -EBADF;
+        _cleanup_free_ char *text = NULL;
+        int r;
+
+        if (!directory || directory[0] != '/')
+                return 0;
+        dir_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir_fd < 0)
+                return -errno;
+        r = file_read(dir_fd, KEY_FILE, RANDOM_HEX_ID_CHARS + 1, &text, NULL);
+        if (r >= 0 && is_hex(text, RANDOM_HEX_ID_CHARS)) {
+                memcpy(ret, text, RANDOM_HEX_ID_CHARS + 1);
+                explicit_bzero(text, strlen(text));
+                return 1;
+        }
+        /* Missing, or not what we wrote: a new one, and sessions begin anew. */
+        r = random_hex_id(ret);
+        if (r < 0)
+                return r;
+        (void) unlinkat(dir_fd, KEY_FILE, 0);
+        fd = openat(dir_fd, KEY_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return -errno;
+        r = fd_write_all(fd, ret, RANDOM_HEX_ID_CHARS);
+        return r < 0 ? r : 1;
+}
+
+/* The same after a restart: a secret file's, or else from this machine's id, mixed with the token so that it
+ * is no secret of the machine that leaks. Without a machine id, a random one: then sessions end with the
+ * process. */
 static int make_key(const Settings *settings, char ret[static SHA256_HEX_CHARS + 1]) {
         _cleanup_free_ char *text = NULL;
-        char machine[SD_ID128_STRING_MAX];
+        char machine[SD_ID128_STRING_MAX], secret[RANDOM_HEX_ID_CHARS + 1] = "";
         sd_id128_t id;
         int r;
 
@@ -55,8 +93,12 @@ static int make_key(const Settings *settings, char ret[static SHA256_HEX_CHARS +
                 if (r < 0)
                         return r;
         }
-        r = str_printf(&text, "mcp-exec session key %s %s", sd_id128_to_string(id, machine),
-                       settings->auth_token ?: "");
+        r = read_state_key(secret);
+        if (r < 0)
+                (void) log_debug_errno(r, "The session key in the state directory cannot be used");
+        r = str_printf(&text, "mcp-exec session key %s %s %s", sd_id128_to_string(id, machine),
+                       r > 0 ? secret : "", settings->auth_token ?: "");
+        explicit_bzero(secret, sizeof(secret));
         if (r < 0)
                 return r;
         sha256_hex(text, strlen(text), ret);
@@ -82,12 +124,24 @@ static int make_mac(const HttpSessions *s, const char *principal, const char *no
         return 0;
 }
 
+/* The part of an id that is a number. The id is checked already. */
+static uint32_t id_number(const char *id, size_t first, size_t n_digits) {
+        static const char digits[] = "0123456789abcdef";
+        uint32_t value = 0;
+
+        for (size_t i = first; i < first + n_digits; i++)
+                value = value << 4 | (uint32_t) (strchr(digits, id[i]) - digits);
+        return value;
+}
+
 /* Returns 1, 0 or -errno. */
 static int is_ours(const HttpSessions *s, const char *principal, const char *id) {
         char mac[33];
         int r;
 
-        if (strlen(id) != HTTP_SESSION_ID_CHARS || !is_hex(id, HTTP_SESSION_ID_CHARS))
+        if (strlen(id) != HTTP_SESSION_ID_CHARS || !is_hex(id, HTTP_SESSION_ID_CHARS) ||
+            id_number(id, 0, 8) < now_realtime_usec() / USEC_PER_SEC ||
+            id_number(id, 8, 2) > MCP_VERSION_NEWEST_LEGACY)
                 return 0;
         for (size_t i = 0; i < MIN_OF(s->n_ended, (size_t) ENDED_MAX); i++)
                 if (streq(s->ended[i], id))
@@ -154,17 +208,22 @@ static int session_new(HttpSessions *s, const char *principal, const char *id, b
         return 0;
 }
 
-int http_sessions_create(HttpSessions *s, const char *principal, HttpSession **ret) {
-        char id[HTTP_SESSION_ID_CHARS + 1], mac[33];
+int http_sessions_create(HttpSessions *s, const char *principal, McpVersion version, HttpSession **ret) {
+        char id[HTTP_SESSION_ID_CHARS + 1], mac[33], head[11];
         int r;
 
         assert(s);
         assert(principal);
+        assert(version >= 0 && !mcp_version_is_modern(version));
         assert(ret);
 
         r = random_hex_id(id);
         if (r < 0)
                 return r;
+        (void) snprintf(head, sizeof(head), "%08" PRIx32 "%02x",
+                        (uint32_t) (now_realtime_usec() / USEC_PER_SEC + HTTP_SESSION_SEC_MAX),
+                        (unsigned) version & 0xff);
+        memcpy(id, head, sizeof(head) - 1);
         r = make_mac(s, principal, id, mac);
         if (r < 0)
                 return r;
@@ -194,7 +253,10 @@ int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id
                 if (r == 0)
                         return HTTP_SESSION_E_UNKNOWN;
         }
-        return session_new(s, principal, id ?: "", /* is_opening= */ false, ret);
+        r = session_new(s, principal, id ?: "", /* is_opening= */ false, ret);
+        if (r == 0 && id)
+                mcp_peer_resume((*ret)->peer, (McpVersion) id_number(id, 8, 2));
+        return r;
 }
 
 void http_session_release(HttpSession *session) {

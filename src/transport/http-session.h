@@ -3,20 +3,20 @@
 
 /* Sessions of the handshake era over HTTP: Mcp-Session-Id -> McpPeer.
  *
- * An id carries its own proof: a random part and a MAC over it and the principal, with a key that a
- * restart does not change. So an id of ours is known again after the daemon exited (on idle, at an
- * upgrade) or forgot it for want of room, and nobody has to shake hands anew; clients are bad at that.
- * What is lost is only the negotiated revision, which clients since 2025-06-18 repeat in a header.
- * Unknown are ids that we never issued to this principal and ids that were DELETEd. It is no credential:
- * every request is authenticated besides. */
+ * An id carries its own proof: when it expires, the negotiated revision, a random part, and a MAC over
+ * these and the principal, with a key that a restart does not change. So an id of ours is known again after
+ * the daemon exited (on idle, at an upgrade) or forgot it for want of room, and nobody has to shake hands
+ * anew; clients are bad at that. Unknown are ids that we never issued to this principal, expired ones, and
+ * ids that were DELETEd. It is no credential: every request is authenticated besides. */
 
 #include <stdbool.h>
 
 #include "base/settings.h"
 #include "mcp/mcp.h"
 
-/* 32 hex digits at random, 32 of MAC. */
+/* 8 hex digits of time, 2 of revision, 22 at random, 32 of MAC. */
 #define HTTP_SESSION_ID_CHARS 64
+#define HTTP_SESSION_SEC_MAX (30 * 86400)
 /* Remembered at once. Each holds a peer, some hundred bytes. */
 #define HTTP_SESSIONS_MAX 1024
 
@@ -39,8 +39,9 @@ int http_sessions_new(McpServer *server, const Settings *settings, HttpSessions 
 HttpSessions* http_sessions_free(HttpSessions *s); /* no users may be left */
 DEFINE_CLEANUP(HttpSessions*, http_sessions_free);
 
-/* For an initialize request. Each returns 0, a code above or -errno, and counts as a user of *ret. */
-int http_sessions_create(HttpSessions *s, const char *principal, HttpSession **ret);
+/* For an initialize request, with the revision that will be answered. Each returns 0, a code above or
+ * -errno, and counts as a user of *ret. */
+int http_sessions_create(HttpSessions *s, const char *principal, McpVersion version, HttpSession **ret);
 /* For every other request; id NULL: the shared one of this principal. */
 int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id, HttpSession **ret);
 void http_session_release(HttpSession *session);

@@ -359,3 +359,59 @@ TEST(freeing_the_listener_ends_waiting_and_streaming_requests) {
         (void) safe_close(half);
         http_done(&h);
 }
+
+/* The client repeats no revision in a header; the id remembers it. */
+TEST(session_remembers_its_revision_across_a_restart_and_expires) {
+        static const char old[] =
+                "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+                "\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}";
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        char id[65], header[100], directory[] = "/tmp/mcp-exec-test-XXXXXX", path[64], now[9];
+        struct stat st;
+        Http h;
+
+        ASSERT_TRUE(mkdtemp(directory));
+        ASSERT_EQ_INT(setenv("STATE_DIRECTORY", directory, 1), 0);
+        http_init(&h, true, NULL);
+        post(&h, "", old, &b);
+        session_of(&b, id);
+        http_done(&h);
+        (void) snprintf(path, sizeof(path), "%s/session-key", directory);
+        ASSERT_EQ_INT(stat(path, &st), 0);
+        ASSERT_EQ_UINT(st.st_mode & 07777, 0600);
+
+        http_init(&h, true, NULL);
+        with_session(id, header);
+        /* A batch: allowed without a header, refused in a session of this revision. */
+        post(&h, header, "[" PING "]", &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 400 ");
+        post(&h, header, PING, &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        http_done(&h);
+
+        /* Its first digits are the time at which it ends, in about a month; an earlier one is not ours. */
+        (void) snprintf(now, sizeof(now), "%08x", (unsigned) (now_realtime_usec() / USEC_PER_SEC));
+        ASSERT_TRUE(memcmp(id, now, 8) > 0);
+        memcpy(id, "00000001", 8);
+        with_session(id, header);
+        http_init(&h, true, NULL);
+        post(&h, header, PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+        http_done(&h);
+
+        /* Another key: not ours. */
+        ASSERT_EQ_INT(unlink(path), 0);
+        http_init(&h, true, NULL);
+        post(&h, "", INITIALIZE, &b);
+        session_of(&b, id);
+        http_done(&h);
+        ASSERT_EQ_INT(unlink(path), 0);
+        http_init(&h, true, NULL);
+        with_session(id, header);
+        post(&h, header, PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+        http_done(&h);
+        (void) unlink(path);
+        (void) rmdir(directory);
+        (void) unsetenv("STATE_DIRECTORY");
+}
