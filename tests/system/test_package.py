@@ -67,10 +67,10 @@ def test_man_pages_and_documentation_are_there():
 
 def test_units_verify():
     for unit in ("mcp-exec.socket", "mcp-exec.service", "mcp-exec-launcher.socket", "mcp-exec-launcher.service", "mcp-exec-http.socket"):
-        done = sh(["systemd-analyze", "verify", f"/usr/lib/systemd/system/{unit}"], check=False)
+        done = sh(["systemd-analyze", "verify", "--man=no", f"/usr/lib/systemd/system/{unit}"], check=False)
         path = f"/usr/lib/systemd/system/{unit}"
         if not pathlib.Path(path).exists():
-            done = sh(["systemd-analyze", "verify", f"/lib/systemd/system/{unit}"], check=False)
+            done = sh(["systemd-analyze", "verify", "--man=no", f"/lib/systemd/system/{unit}"], check=False)
         lines = [l for l in (done.stdout + done.stderr).splitlines() if "mcp-exec" in l and "man" not in l.lower()
                  and "Can't show" not in l]  # the manual pages: the images have no man(1)
         assert not lines, lines
