@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import pathlib
+import pwd
 import re
 import socket
 import subprocess
@@ -235,10 +236,24 @@ def inspect(url, verdicts):
                                    "code=print(6*7)"], check_call, verdicts)
 
 
+def own_engine():
+    """A user's own server on the user's own service manager, which must be systemd 257 or newer; else None."""
+    with contextlib.suppress(KeyError):
+        user = pwd.getpwnam("alice")
+        if os.path.exists(f"/run/user/{user.pw_uid}/systemd/private"):
+            return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups", "env", "-i",
+                    f"HOME={user.pw_dir}", "USER=alice", "LOGNAME=alice", "PATH=/usr/local/bin:/usr/bin:/bin",
+                    MCP_EXEC, "stdio", "--no-bridge"]
+    return None
+
+
 def clients(_, verdicts):
     prepare_service()
     url = "http://127.0.0.1:8080"
     settings = {"url": url, "token": TOKEN, "seconds": 90, "audited": True, "stdio": [["bridge", MCP_EXEC, "stdio"]]}
+    own = own_engine()
+    if own:
+        settings["stdio"].append(["own", *own])
     process = subprocess.Popen([node(), HERE / "clients.mjs", json.dumps(settings)], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     inspect(url, verdicts)
