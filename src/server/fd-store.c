@@ -3,11 +3,11 @@
 #include "server/fd-store.h"
 
 #include <stdio.h>
-#include <systemd/sd-daemon.h>
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strv.h"
+#include "server/notify.h"
 
 #define NAME_PREFIX "run-"
 
@@ -23,13 +23,16 @@ void fd_store_push(const char *run_id, int fd) {
         assert(run_id);
 
         (void) snprintf(message, sizeof(message), "FDSTORE=1\nFDPOLL=0\nFDNAME=" NAME_PREFIX "%s", run_id);
-        r = sd_pid_notify_with_fds(0, /* unset_environment= */ false, message, &fd, 1);
+        r = notify_now(message, fd);
         if (r < 0)
                 (void) log_warning_errno(r, "The result of run %s would not survive a restart", run_id);
 }
 
 static void remove_name(const char *name) {
-        (void) sd_notifyf(/* unset_environment= */ false, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+        _cleanup_free_ char *message = NULL;
+
+        if (str_printf(&message, "FDSTOREREMOVE=1\nFDNAME=%s", name) >= 0)
+                (void) notify_now(message, -EBADF);
 }
 
 void fd_store_remove(const char *run_id) {

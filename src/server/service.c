@@ -21,6 +21,7 @@
 #include "server/command.h"
 #include "server/daemon.h"
 #include "server/metrics.h"
+#include "server/notify.h"
 #include "server/reload.h"
 #include "server/resource-metadata.h"
 #include "server/service.h"
@@ -88,12 +89,14 @@ static void tell_status(const Service *s) {
         const char *sandbox = !info->is_known                        ? "not asked yet" :
                               info->hello.verdict == WIRE_VERDICT_OK ? "ok" :
                                                                        "REFUSED, see \"mcp-exec check\"";
+        char text[256];
 
-        (void) sd_notifyf(/* unset_environment= */ false,
-                          "STATUS=%s: %zu running, %zu waiting, %zu connections; sandbox: %s",
-                          s->state == SERVICE_STOPPING ? "Stopping" : "Serving",
-                          exec_engine_n_running(daemon_engine(s->daemon)),
-                          exec_engine_n_queued(daemon_engine(s->daemon)), n_connections(s), sandbox);
+        (void) snprintf(text, sizeof(text),
+                        "STATUS=%s: %zu running, %zu waiting, %zu connections; sandbox: %s",
+                        s->state == SERVICE_STOPPING ? "Stopping" : "Serving",
+                        exec_engine_n_running(daemon_engine(s->daemon)),
+                        exec_engine_n_queued(daemon_engine(s->daemon)), n_connections(s), sandbox);
+        (void) notify_now(text, -EBADF);
 }
 
 static int on_status_due(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -103,8 +106,7 @@ static int on_status_due(sd_event_source *source, uint64_t usec, void *userdata)
         return 0;
 }
 
-/* sd_notify() waits while systemd does not read (during a reload, say), so a client that connects and leaves
- * in a loop must not make us call it each time. */
+/* Not each time: a client that connects and leaves in a loop would keep the service manager busy. */
 static void tell_status_soon(Service *s) {
         int is_enabled = SD_EVENT_OFF;
 

@@ -284,6 +284,21 @@ def test_descriptor_that_is_no_listening_socket_is_refused():
         assert p.returncode == 1 and b"ListenStream=" in p.stderr, p
 
 
+def test_service_manager_that_does_not_listen_delays_no_answer():
+    with serving() as s, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        try:
+            while True:
+                other.sendto(b"X=1", s.notify.path)
+        except BlockingIOError:
+            pass
+        # The status lines of these calls find the queue full.
+        for _ in range(3):
+            assert s.exec("print(1)")["structuredContent"]["stdout"] == "1\n"
+            time.sleep(0.6)
+        s.process.kill()
+
+
 def test_exit_when_idle_and_no_call_is_lost():
     if os.getuid() != 0 or os.path.exists("/etc/mcp-exec"):
         raise harness.Skip("ExitIdleSec= is read from /etc only")
