@@ -85,8 +85,8 @@ static int unix_connected(Listener *l, int fd, bool is_over_limit) {
         }
 
         if (has_too_many(u, principal)) {
-                log_info("Refused a connection of %s, who has three quarters of MaxConnections=%u", principal,
-                         l->p.settings->max_connections);
+                log_info("Refused a connection of %s, who has three quarters of MaxConnections=%u",
+                         principal, l->p.settings->max_connections);
                 refuse(fd, MCP_ERROR_UNAVAILABLE,
                        "You have too many connections to this server (three quarters of MaxConnections=); "
                        "close some of them.");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A file of tokens and limits of any content: refused with a message that names its place, or taken; and what
- * was taken can be written out and read again. */
+/* A file of tokens and limits of any content: refused with a message that names its place, or taken; and
+ * what was taken can be written out and read again. */
 
 #include "auth/access.h"
 #include "fuzz.h"
