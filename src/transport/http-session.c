@@ -77,27 +77,33 @@ static int read_state_key(char ret[static RANDOM_HEX_ID_CHARS + 1]) {
         return r < 0 ? r : 1;
 }
 
-/* The same after a restart: a secret file's, or else from this machine's id, mixed with the token so that it
- * is no secret of the machine that leaks. Without a machine id, a random one: then sessions end with the
+/* The same after a restart: from a secret file and this machine's id, mixed with the token so that it is no
+ * secret of the machine that leaks. With neither file nor machine id a random one: then sessions end with the
  * process. */
 static int make_key(const Settings *settings, char ret[static SHA256_HEX_CHARS + 1]) {
         _cleanup_free_ char *text = NULL;
         char machine[SD_ID128_STRING_MAX], secret[RANDOM_HEX_ID_CHARS + 1] = "";
+        bool has_secret;
         sd_id128_t id;
         int r;
 
+        r = read_state_key(secret);
+        if (r < 0)
+                (void) log_debug_errno(r, "The session key in the state directory cannot be used");
+        has_secret = r > 0;
+
+        /* Without a machine id (a container, a chroot) the secret file's key still outlives a restart. */
         r = sd_id128_get_machine_app_specific(SESSION_APP_ID, &id);
-        if (r < 0) {
+        if (r < 0 && has_secret)
+                id = SD_ID128_NULL;
+        else if (r < 0) {
                 (void) log_debug_errno(r, "No machine id; HTTP sessions will end with this process");
                 r = sd_id128_randomize(&id);
                 if (r < 0)
                         return r;
         }
-        r = read_state_key(secret);
-        if (r < 0)
-                (void) log_debug_errno(r, "The session key in the state directory cannot be used");
         r = str_printf(&text, "mcp-exec session key %s %s %s", sd_id128_to_string(id, machine),
-                       r > 0 ? secret : "", settings->auth_token ?: "");
+                       has_secret ? secret : "", settings->auth_token ?: "");
         explicit_bzero(secret, sizeof(secret));
         if (r < 0)
                 return r;
