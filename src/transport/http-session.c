@@ -77,9 +77,9 @@ static int read_state_key(char ret[static RANDOM_HEX_ID_CHARS + 1]) {
         return r < 0 ? r : 1;
 }
 
-/* The same after a restart: from a secret file and this machine's id, mixed with the token so that it is no
- * secret of the machine that leaks. With neither file nor machine id a random one: then sessions end with the
- * process. */
+/* The same after a restart: from a secret file and this machine's id, mixed with the token so that it is
+ * no secret of the machine that leaks. With neither file nor machine id a random one: then sessions end
+ * with the process. */
 static int make_key(const Settings *settings, char ret[static SHA256_HEX_CHARS + 1]) {
         _cleanup_free_ char *text = NULL;
         char machine[SD_ID128_STRING_MAX], secret[RANDOM_HEX_ID_CHARS + 1] = "";
