@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import uuid
 
 import host
 
@@ -31,10 +32,17 @@ class Overlay:
             if done.returncode != 0:
                 host.say("no overlay file system here, copying the image")
                 host.run("cp", "-a", f"{self.image}/.", self.root)
+            self._give_id()
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def _give_id(self):
+        """An image has none: mmdebstrap empties the file when it has made a tree."""
+        path = self.root / "etc" / "machine-id"
+        if path.exists() and not path.read_text().strip():
+            path.write_text(uuid.uuid4().hex + "\n")
 
     def bind(self, source, name):
         """Shows a directory of the host at a path of the tree."""

@@ -29,6 +29,8 @@ char* __wrap_strdup(const char *s);
 char* __wrap_strndup(const char *s, size_t n);
 int __wrap_vasprintf(char **ret, const char *format, va_list ap)
         __attribute__((__format__(__printf__, 2, 0)));
+int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list ap)
+        __attribute__((__format__(__printf__, 3, 0)));
 
 static struct {
         bool is_armed, has_failed;
@@ -70,6 +72,12 @@ char* __wrap_strndup(const char *s, size_t n) {
 
 int __wrap_vasprintf(char **ret, const char *format, va_list ap) {
         return must_fail() ? -1 : __real_vasprintf(ret, format, ap);
+}
+
+/* The name it has in a build with _FORTIFY_SOURCE=, as packages are. */
+int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list ap) {
+        (void) flag;
+        return __wrap_vasprintf(ret, format, ap);
 }
 
 static void run_with_faults(int (*scenario)(const char *tree), const char *tree) {

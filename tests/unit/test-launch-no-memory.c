@@ -42,6 +42,7 @@ void* __wrap_reallocarray(void *p, size_t n, size_t size);
 char* __wrap_strdup(const char *s);
 char* __wrap_strndup(const char *s, size_t n);
 _printf_(2, 0) int __wrap_vasprintf(char **ret, const char *format, va_list ap);
+_printf_(3, 0) int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list ap);
 
 void* __wrap_malloc(size_t size) {
         return refuse() ? NULL : __real_malloc(size);
@@ -73,6 +74,12 @@ int __wrap_vasprintf(char **ret, const char *format, va_list ap) {
                 return -1;
         }
         return __real_vasprintf(ret, format, ap);
+}
+
+/* The name it has in a build with _FORTIFY_SOURCE=, as packages are. */
+int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list ap) {
+        (void) flag;
+        return __wrap_vasprintf(ret, format, ap);
 }
 
 static Settings *settings;
