@@ -55,7 +55,8 @@ TEST(body_whose_end_is_ambiguous_is_refused_and_the_connection_ends) {
                 is_open = settle(&h, fd, &b);
                 for (unsigned k = 0; k < 20 && is_open; k++)
                         is_open = settle(&h, fd, &b);
-                if (b.n_bytes > 0 && !strstr(b.data, "HTTP/1.1 400 "))
+                /* libmicrohttpd 1.0 says "not implemented" to codings that it does not know. */
+                if (b.n_bytes > 0 && !strstr(b.data, "HTTP/1.1 400 ") && !strstr(b.data, "HTTP/1.1 501 "))
                         FAIL("%s got:\n%s", headers[i], b.data);
                 if (b.n_bytes > 0 && strstr(b.data, "\"result\""))
                         FAIL("%s was answered:\n%s", headers[i], b.data);
