@@ -13,10 +13,12 @@ import os
 import pathlib
 import shutil
 import tempfile
+import time
 
 import host
 
 RECIPE = 3                      # count up when the recipe below changes in a way the digest does not see
+KEPT_SECONDS = 24 * 3600        # of what is cached beside the images, by `tests/run clean`
 HERE = pathlib.Path(__file__).resolve().parent
 
 RUN = """systemd systemd-sysv dbus dbus-user-session libpam-systemd libnss-systemd python3 python3-numpy
@@ -181,4 +183,9 @@ def outdated():
             found.append(entry)
         elif name.startswith(("run-", "build-", "kernel-")) and name.removesuffix(".log") not in current:
             found.append(entry)
+    # Packages, build directories and results are quickly made again.
+    for folder_name in ("debs", "meson", "runs"):
+        base = host.CACHE / folder_name
+        entries = base.iterdir() if base.is_dir() else ()
+        found += [e for e in entries if time.time() - e.stat().st_mtime > KEPT_SECONDS]
     return found
