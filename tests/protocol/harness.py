@@ -194,7 +194,8 @@ def main():
             print(f"ok {number} - {name} # SKIP {reason}", flush=True)
         except BaseException:
             failed = True
+            # To stderr: a TAP reader keeps comments to itself, and the log would say only that it failed.
             for line in traceback.format_exc().splitlines():
-                print(f"# {line[:2000]}")
+                print(f"# {line[:2000]}", file=sys.stderr, flush=True)
             print(f"not ok {number} - {name}", flush=True)
     sys.exit(failed)
