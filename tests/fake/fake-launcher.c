@@ -209,8 +209,11 @@ static int server_start(Server *s, const WireStart *m, int fds[static _WIRE_FD_M
         u->pid = fork();
         if (u->pid < 0)
                 return -errno;
-        if (u->pid == 0)
+        if (u->pid == 0) {
+                /* No run outlives a real launcher either, however that one ends. */
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
                 fake_runner_main(u->behaviour, s->script, u->fds);
+        }
         s->report->n_alive++;
         r = sd_event_add_child(s->event, &u->child_source, u->pid, WEXITED, unit_on_child, u);
         if (r < 0)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -177,6 +178,7 @@ void fake_runner_main(FakeBehaviour behaviour, const FakeScript *script,
                 check(pid >= 0);
                 if (pid > 0)
                         _exit(wait_for_program(pid, control));
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL); /* as with a PID namespace whose init ends */
         }
         (void) execl(interpreter, interpreter, "main.py", NULL);
         _exit(98);
