@@ -7,11 +7,11 @@
 #include "base/settings.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/buffer.h"
 #include "base/parse.h"
+#include "base/settings-words.h"
 #include "base/strv.h"
 
 /* Numbers of the seam (wire/wire.h, which this room may not include; a unit test compares). */
@@ -22,22 +22,7 @@
 #define SEC USEC_PER_SEC
 #define GIB (MIB * 1024)
 #define LIST_ENTRIES_MAX 64
-#define WORD_BYTES_MAX 255 /* host names (RFC 1035), user names (login.defs), the interpreter in a HELLO */
-
-typedef enum Kind {
-        KIND_COUNT,       /* unsigned */
-        KIND_COUNT64,
-        KIND_BYTES,
-        KIND_TIME,
-        KIND_TIME_OR_ZERO, /* 0 means never, whatever the minimum */
-        KIND_PERCENT,
-        KIND_NAMES,
-        KIND_HOSTS,
-        KIND_PATHS,
-        KIND_PROGRAM,
-        KIND_CONTROLLERS,
-        KIND_ENDPOINTS,
-} Kind;
+#define LONG_LIST_ENTRIES_MAX 1000 /* of names of packages */
 
 typedef struct Key {
         const char *section, *name;
@@ -102,9 +87,45 @@ static const Key keys[] = {
         K("Sandbox", "TmpfsInodes", KIND_COUNT64, tmpfs_inodes, 256, 1 << 24, "16384"),
         K("Sandbox", "BindReadOnlyPaths", KIND_PATHS, bind_read_only_paths, 0, 0, ""),
         K("Sandbox", "RequireControllers", KIND_CONTROLLERS, require_controllers, 0, 0, "memory pids cpu"),
+
+        K("Packages", "UvPath", KIND_PROGRAM, packages.uv_path, 0, 0, "uv"),
+        K("Packages", "ExtraPythons", KIND_PROGRAMS, packages.extra_pythons, 0, 0, ""),
+        K("Packages", "DefaultRequirements", KIND_FILE, packages.default_requirements, 0, 0, ""),
+        K("Packages", "Offline", KIND_BOOL, packages.is_offline, 0, 0, "no"),
+        K("Packages", "IndexUrl", KIND_URL, packages.index_url, 0, 0, ""),
+        K("Packages", "ExtraIndexUrls", KIND_URLS, packages.extra_index_urls, 0, 0, ""),
+        K("Packages", "IndexCredentials", KIND_FILE, packages.index_credentials, 0, 0, ""),
+        K("Packages", "Proxy", KIND_URL, packages.proxy, 0, 0, ""),
+        K("Packages", "CaBundle", KIND_FILE, packages.ca_bundle, 0, 0, ""),
+        K("Packages", "PythonMirror", KIND_URL, packages.python_mirror, 0, 0, ""),
+        K("Packages", "ExcludeNewer", KIND_MOMENT, packages.exclude_newer, 0, 0, ""),
+        K("Packages", "AllowPackages", KIND_DISTRIBUTIONS, packages.allow_packages, 0, 0, ""),
+        K("Packages", "DenyPackages", KIND_DISTRIBUTIONS, packages.deny_packages, 0, 0, ""),
+        K("Packages", "AllowDirectUrls", KIND_BOOL, packages.allow_direct_urls, 0, 0, "no"),
+        K("Packages", "AllowVcs", KIND_BOOL, packages.allow_vcs, 0, 0, "no"),
+        K("Packages", "AllowSourceBuilds", KIND_BOOL, packages.allow_source_builds, 0, 0, "no"),
+        K("Packages", "AllowToolUv", KIND_BOOL, packages.allow_tool_uv, 0, 0, "no"),
+        K("Packages", "AllowPythonDownloads", KIND_BOOL, packages.allow_python_downloads, 0, 0, "no"),
+        /* Each is a directory with tens of thousands of files. */
+        K("Packages", "SetsMax", KIND_COUNT, packages.sets_max, 1, 4096, "64"),
+        K("Packages", "SetsMaxBytes", KIND_BYTES, packages.sets_max_bytes, 64 * MIB, 1024 * 1024 * GIB,
+          "16G"),
+        K("Packages", "SetsMaxAgeSec", KIND_TIME_OR_ZERO, packages.sets_max_age_usec, 60 * SEC,
+          3650 * 86400 * SEC, "720h"),
+        /* Each is a job on the connection to the launcher. */
+        K("Packages", "PrepareParallel", KIND_COUNT, packages.prepare_parallel, 1, 16, "2"),
+        K("Packages", "PrepareTimeoutSec", KIND_TIME, packages.prepare_timeout_usec, 10 * SEC,
+          4 * 3600 * SEC, "10min"),
+        K("Packages", "PrepareMemoryMax", KIND_BYTES, packages.prepare_memory_max_bytes, 256 * MIB,
+          16 * 1024 * GIB, "2G"),
+        /* uv needs a thread for each CPU and about thirty more (at most 32 in all: it aborts). */
+        K("Packages", "PrepareTasksMax", KIND_COUNT64, packages.prepare_tasks_max, 64, 1 << 22, "512"),
+        /* What is downloaded for one set, and the set. */
+        K("Packages", "PrepareBytesMax", KIND_BYTES, packages.prepare_max_bytes, MIB, 1024 * GIB, "4G"),
 };
 
-static_assert(ELEMENTSOF(keys) <= 64, "Settings.assigned has 64 bits");
+static_assert(ELEMENTSOF(keys) <= ELEMENTSOF(((Settings*) NULL)->assigned),
+              "Settings.assigned has room for each");
 
 /* Lists whose words are known beforehand: kept as a mask. */
 typedef struct Word {
@@ -125,20 +146,6 @@ static const Word* words_of(Kind kind) {
         return kind == KIND_CONTROLLERS ? controllers : kind == KIND_ENDPOINTS ? endpoints : NULL;
 }
 
-_printf_(2, 3) static int refuse(char **reterr, const char *format, ...) {
-        va_list ap;
-        int r;
-
-        va_start(ap, format);
-        r = vasprintf(reterr, format, ap);
-        va_end(ap);
-        if (r < 0) {
-                *reterr = NULL;
-                return -ENOMEM;
-        }
-        return -EINVAL;
-}
-
 static void* member(const Key *k, const Settings *s) {
         return (char*) (uintptr_t) s + k->offset;
 }
@@ -153,7 +160,13 @@ static bool is_small(Kind kind) {
 }
 
 static bool is_strv(Kind kind) {
-        return kind == KIND_NAMES || kind == KIND_HOSTS || kind == KIND_PATHS;
+        return kind == KIND_NAMES || kind == KIND_HOSTS || kind == KIND_PATHS || kind == KIND_PROGRAMS ||
+               kind == KIND_URLS || kind == KIND_DISTRIBUTIONS;
+}
+
+/* One string. */
+static bool is_string(Kind kind) {
+        return kind == KIND_PROGRAM || kind == KIND_FILE || kind == KIND_URL || kind == KIND_MOMENT;
 }
 
 /* Numbers as a file would write them: the largest unit that leaves no rest. */
@@ -180,68 +193,11 @@ static void format_number(Kind kind, uint64_t value, char *ret, size_t ret_bytes
                 (void) snprintf(ret, ret_bytes, "%" PRIu64 "%s", value, kind == KIND_PERCENT ? "%" : "");
 }
 
-static bool is_made_of(const char *s, const char *characters) {
-        size_t n = strlen(s);
-
-        return n > 0 && n <= WORD_BYTES_MAX && strspn(s, characters) == n;
-}
-
-#define ALPHANUMERIC "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-
-/* Absolute, one spelling only, and what every part of the system takes for one word. */
-static bool is_plain_path(const char *s) {
-        if (s[0] != '/' || s[1] == 0 || strlen(s) > WORD_BYTES_MAX || strpbrk(s, ": \t\"'\\%$"))
-                return false;
-        for (const char *p = s; *p == '/';) {
-                size_t n = strcspn(++p, "/");
-
-                if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-                        return false;
-                p += n;
-        }
-        return true;
-}
-
-static bool is_below(const char *path, const char *directory) {
-        size_t n = strlen(directory);
-
-        return strncmp(path, directory, n) == 0 && (path[n] == 0 || path[n] == '/');
-}
-
-static int check_word(Kind kind, const char *word, char **reterr_reason) {
-        /* Host's sockets, devices, kernel interfaces, others' scratch: what the sandbox is there to keep
-         * out. */
-        static const char *const closed[] = {
-                "/proc", "/sys", "/dev", "/run", "/var/run", "/tmp", "/var/tmp"
-        };
-
-        if (kind == KIND_NAMES) { /* a directory service's names may hold more than ASCII */
-                if (strlen(word) > WORD_BYTES_MAX || word[0] == '-' || strpbrk(word, ":,/"))
-                        return refuse(reterr_reason, "\"%s\" is not a name", word);
-        } else if (kind == KIND_HOSTS) {
-                if (!is_made_of(word, ALPHANUMERIC "-._:[]"))
-                        return refuse(reterr_reason, "\"%s\" is not a host name (without http:// and path)",
-                                      word);
-        } else if (kind == KIND_PROGRAM) {
-                if (!is_plain_path(word) &&
-                    !(is_made_of(word, ALPHANUMERIC "-._+") && !strchr("-.", word[0])))
-                        return refuse(reterr_reason,
-                                      "\"%s\" is neither a program's name nor its absolute path", word);
-        } else {
-                if (!is_plain_path(word))
-                        return refuse(reterr_reason, "\"%s\" is not an absolute path without . and ..",
-                                      word);
-                for (size_t i = 0; i < ELEMENTSOF(closed); i++)
-                        if (is_below(word, closed[i]))
-                                return refuse(reterr_reason, "%s may not be shown to runs", closed[i]);
-        }
-        return 0;
-}
-
 static int set_list(const Key *k, Settings *s, const char *value, char **reterr_reason) {
         char ***list = member(k, s);
         _cleanup_strv_ char **words = NULL, **new = NULL;
-        bool is_first = !(s->assigned & (UINT64_C(1) << (k - keys)));
+        bool is_first = !s->assigned[k - keys];
+        size_t entries_max = k->kind == KIND_DISTRIBUTIONS ? LONG_LIST_ENTRIES_MAX : LIST_ENTRIES_MAX;
         int r;
 
         r = strv_split(value, &words);
@@ -254,13 +210,13 @@ static int set_list(const Key *k, Settings *s, const char *value, char **reterr_
                                 return r;
                 }
         STRV_FOREACH(word, words) {
-                r = check_word(k->kind, *word, reterr_reason);
+                r = settings_check_word(k->kind, *word, reterr_reason);
                 if (r < 0)
                         return r;
                 if (strv_contains(new, *word))
                         continue;
-                if (strv_length(new) >= LIST_ENTRIES_MAX)
-                        return refuse(reterr_reason, "more than %d entries", LIST_ENTRIES_MAX);
+                if (strv_length(new) >= entries_max)
+                        return settings_refuse(reterr_reason, "more than %zu entries", entries_max);
                 r = strv_extend(&new, *word);
                 if (r < 0)
                         return r;
@@ -284,7 +240,7 @@ static int set_mask(const Word *known, unsigned *mask, const char *value, char *
                 while (w->name && !streq(*word, w->name))
                         w++;
                 if (!w->name)
-                        return refuse(reterr_reason, "\"%s\" is none of %s", *word,
+                        return settings_refuse(reterr_reason, "\"%s\" is none of %s", *word,
                                       known == controllers ? "memory, pids, cpu" :
                                                              "sse, healthz, readyz, metrics");
                 new |= w->bit;
@@ -317,13 +273,13 @@ static int set_number(const Key *k, Settings *s, const char *value, char **reter
         else
                 r = parse_uint64(value, &number);
         if (r == -EINVAL)
-                return refuse(reterr_reason, "\"%s\" is not %s", value, shapes[k->kind]);
+                return settings_refuse(reterr_reason, "\"%s\" is not %s", value, shapes[k->kind]);
 
         if (r < 0 ||
             ((number < k->min || number > k->max) && !(k->kind == KIND_TIME_OR_ZERO && number == 0))) {
                 format_number(k->kind, k->min, min, sizeof(min));
                 format_number(k->kind, k->max, max, sizeof(max));
-                return refuse(reterr_reason, "%s is out of range, %s to %s", value, min, max);
+                return settings_refuse(reterr_reason, "%s is out of range, %s to %s", value, min, max);
         }
         if (is_small(k->kind))
                 *(unsigned*) member(k, s) = (unsigned) number;
@@ -339,8 +295,12 @@ static int set_key(const Key *k, Settings *s, const char *value, char **reterr_r
                 return set_list(k, s, value, reterr_reason);
         if (words_of(k->kind))
                 return set_mask(words_of(k->kind), member(k, s), value, reterr_reason);
-        if (k->kind == KIND_PROGRAM) {
-                r = check_word(k->kind, value, reterr_reason);
+        if (k->kind == KIND_BOOL) {
+                r = parse_bool(value, member(k, s));
+                return r < 0 ? settings_refuse(reterr_reason, "\"%s\" is neither yes nor no", value) : 0;
+        }
+        if (is_string(k->kind)) {
+                r = settings_check_word(k->kind, value, reterr_reason);
                 return r < 0 ? r : str_copy(member(k, s), value);
         }
         return set_number(k, s, value, reterr_reason);
@@ -354,7 +314,7 @@ static const Key* find_key(const char *section, const char *name) {
 }
 
 static bool is_assigned(const Settings *s, const char *section, const char *name) {
-        return s->assigned & (UINT64_C(1) << (find_key(section, name) - keys));
+        return s->assigned[find_key(section, name) - keys];
 }
 
 static int refuse_unknown(const char *section, const char *name, char **reterr_reason) {
@@ -362,19 +322,19 @@ static int refuse_unknown(const char *section, const char *name, char **reterr_r
 
         for (size_t i = 0; i < ELEMENTSOF(keys); i++) {
                 if (streq(keys[i].name, name))
-                        return refuse(reterr_reason, "%s= belongs to section [%s]", name, keys[i].section);
+                        return settings_refuse(reterr_reason, "%s= belongs to section [%s]", name,
+                                               keys[i].section);
                 has_section = has_section || streq(keys[i].section, section);
         }
         if (!has_section)
-                return refuse(reterr_reason, "unknown section [%s]", section);
-        return refuse(reterr_reason, "unknown key %s= in section [%s]", name, section);
+                return settings_refuse(reterr_reason, "unknown section [%s]", section);
+        return settings_refuse(reterr_reason, "unknown key %s= in section [%s]", name, section);
 }
 
 int settings_set(Settings *s, const char *section, const char *key, const char *value,
                  char **reterr_reason) {
         _cleanup_free_ char *reason = NULL;
         const Key *k;
-        uint64_t bit;
         int r;
 
         assert(s);
@@ -386,18 +346,17 @@ int settings_set(Settings *s, const char *section, const char *key, const char *
         k = find_key(section, key);
         if (!k)
                 return refuse_unknown(section, key, reterr_reason);
-        bit = UINT64_C(1) << (k - keys);
-
         if (!*value && !is_strv(k->kind) && !words_of(k->kind)) {
                 r = set_key(k, s, k->default_value, &reason);
-                s->assigned &= ~bit;
+                s->assigned[k - keys] = false;
         } else {
                 r = set_key(k, s, value, &reason);
                 if (r >= 0)
-                        s->assigned |= bit;
+                        s->assigned[k - keys] = true;
         }
         if (r == -EINVAL)
-                return refuse(reterr_reason, "%s=: %s", key, reason ? reason : "not a valid value");
+                return settings_refuse(reterr_reason, "%s=: %s", key,
+                                       reason ? reason : "not a valid value");
         if (r < 0)
                 return r;
 
@@ -433,7 +392,7 @@ Settings* settings_free(Settings *s) {
         if (!s)
                 return NULL;
         for (size_t i = 0; i < ELEMENTSOF(keys); i++)
-                if (keys[i].kind == KIND_PROGRAM)
+                if (is_string(keys[i].kind))
                         free(*(char**) member(&keys[i], s));
                 else if (is_strv(keys[i].kind))
                         strv_free(*(char***) member(&keys[i], s));
@@ -450,8 +409,10 @@ static int format_key(const Key *k, const Settings *s, Buffer *b) {
         char number[32];
         int r = 0;
 
-        if (k->kind == KIND_PROGRAM)
+        if (is_string(k->kind))
                 return buffer_append_str(b, *(char**) member(k, s));
+        if (k->kind == KIND_BOOL)
+                return buffer_append_str(b, *(bool*) member(k, s) ? "yes" : "no");
         if (is_strv(k->kind)) {
                 STRV_FOREACH(word, *(char***) member(k, s)) {
                         r = buffer_printf(b, "%s%s", separator, *word);

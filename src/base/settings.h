@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/macro.h"
+#include "base/settings-packages.h"
 
 typedef enum Transport {
         TRANSPORT_STDIO,
@@ -71,13 +72,15 @@ typedef struct Settings {
         char **bind_read_only_paths;  /* BindReadOnlyPaths=: more host paths a run may read */
         unsigned require_controllers; /* RequireControllers=, mask of Controller */
 
+        PackageSettings packages;     /* [Packages] */
+
         /* Not in files: variables and command line only */
         Transport transport;          /* MCP_EXEC_TRANSPORT */
         char *listen_address;         /* MCP_EXEC_ADDR: HOST:PORT, [V6]:PORT or :PORT; default :8080 */
         char *auth_token;             /* MCP_EXEC_AUTH_TOKEN, credential "auth-token"; wiped on free */
         bool has_output_limit_override; /* MCP_EXEC_MAX_OUTPUT_BYTES was set: also bounds the reply */
 
-        uint64_t assigned; /* private: a bit for each key of the table that no longer is a default */
+        bool assigned[96]; /* private: for each key of the table, whether it no longer is a default */
 } Settings;
 
 /* Defaults, then files, then variables. is_user: also ~/.config (XDG_CONFIG_HOME when absolute).

@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/strv.h"
 #include "files.h"
+#include "settings-rows.h"
 #include "test.h"
 #include "wire/wire.h"
 
@@ -52,66 +53,6 @@ static void check_value(const Settings *s, const char *key, const char *expected
                 FAIL("%s= is \"%s\", expected \"%s\"", key, w.value, expected);
         free(w.value);
 }
-
-typedef struct KeyRow {
-        const char *section, *key, *default_value;
-        const char *good, *good_shown; /* NULL: shown as written */
-        const char *bad[6];
-} KeyRow;
-
-/* Every key: its default, a value at a bound, and values that are refused. */
-static const KeyRow rows[] = {
-        { "Server", "AllowGroups", "mcp-exec", "staff dev", NULL, { "a:b", "a/b", "-a" } },
-        { "Server", "AllowUsers", "", "alice j\xc3\xbcrg", NULL, { "a,b" } },
-        { "Server",
-          "AllowedHosts",
-          "",
-          "mcp.example.org [::1] host:8080",
-          NULL,
-          { "http://x", "a/b", "a*", "\xc3\xbc.example" } },
-        { "Server", "ExitIdleSec", "1min", "0", NULL, { "99ms", "8d", "-1", "never", "infinity" } },
-        { "Server", "MaxConnections", "256", "4096", NULL, { "0", "4097", "x", "-1", "1K" } },
-        { "Server", "MaxConnectionsPerAddress", "64", "0", NULL, { "4097", "x" } },
-        { "Server", "Endpoints", "sse healthz readyz metrics", "readyz sse", "sse readyz",
-          { "health", "sse,metrics", "SSE" } },
-        { "Exec", "MaxParallel", "0", "240", NULL, { "241", "-1" } },
-        { "Exec", "QueueMax", "64", "0", NULL, { "65537" } },
-        { "Exec", "QueueMaxPerUser", "16", "65536", NULL, { "65537" } },
-        { "Exec", "PoolSize", "1", "0", NULL, { "17" } },
-        { "Exec", "PoolIdleSec", "10min", "10s", NULL, { "9s", "61min", "0" } },
-        { "Exec", "DefaultTimeoutSec", "30s", "1", "1s", { "0", "999ms", "73h" } },
-        { "Exec", "MaxTimeoutSec", "5min", "20h", NULL, { "0", "20h 1s" } },
-        { "Exec", "SyncLimitSec", "50s", "0", NULL, { "99ms", "21h", "-1" } },
-        { "Exec", "ResultKeepSec", "10min", "1s", NULL, { "0", "999ms", "25h" } },
-        { "Exec", "ResultMemoryMax", "64M", "64K", NULL, { "0", "63K", "17G" } },
-        { "Exec", "MaxCodeBytes", "1M", "64M", NULL, { "1023", "65M", "1MB" } },
-        { "Exec", "MaxStdinBytes", "1M", "0", NULL, { "65M", "-1" } },
-        { "Exec", "MaxOutputBytes", "1M", "1", NULL, { "0", "257M", "-5" } },
-        { "Exec", "MaxReplyChars", "40000", "240000", NULL, { "99", "240001", "1K" } },
-        { "Sandbox",
-          "Python",
-          "python3",
-          "/opt/python/bin/python3.14",
-          NULL,
-          { "./python", "/usr/../bin/python", "py thon", "-c", "bin/python", "/usr//bin/python" } },
-        { "Sandbox", "MemoryMax", "512M", "32M", NULL, { "31M", "17T", "infinity", "50%" } },
-        { "Sandbox", "TasksMax", "128", "8", NULL, { "7", "4194305", "infinity" } },
-        { "Sandbox", "CPUQuota", "100%", "5%", NULL, { "4%", "102401%", "100" } },
-        { "Sandbox", "TmpfsSize", "64M", "1M", NULL, { "1023K", "1025G" } },
-        { "Sandbox", "TmpfsInodes", "16384", "256", NULL, { "255", "16777217" } },
-        { "Sandbox",
-          "BindReadOnlyPaths",
-          "",
-          "/opt/data /srv/models",
-          NULL,
-          { "/", "opt", "/run/x", "/proc", "/opt/../etc", "/opt/" } },
-        { "Sandbox",
-          "RequireControllers",
-          "memory pids cpu",
-          "memory",
-          NULL,
-          { "io", "memory,pids", "Memory" } },
-};
 
 static int check_is_covered(const char *section, const char *key, const char *value, void *userdata) {
         unsigned *n = userdata;
