@@ -120,6 +120,8 @@ static int check_start(const Connection *c, const WireStart *start, Problem *p) 
                 return problem_set(p, EBUSY,
                                    "Try again when others have ended, or lower MaxParallel= and PoolSize=",
                                    "The launcher runs as many sandboxes as it may");
+        if (start->profile != WIRE_PROFILE_RUN)
+                return problem_set(p, EOPNOTSUPP, "Use the profile of runs", "There is no such profile here");
         if (start->interpreter != 0)
                 return problem_set(p, ENOENT, "Use interpreter 0, the one of Python=",
                                    "No interpreter %u is configured", start->interpreter);
@@ -197,6 +199,15 @@ static int on_assign(Connection *c, const WireAssign *assign) {
         return 0;
 }
 
+static int on_set(Connection *c, const WireSet *set) {
+        WireMessage m = {};
+
+        wire_header_init(&m, WIRE_SET_DONE, set->header.job_id);
+        m.set_done.error = EOPNOTSUPP;
+        connection_send(c, &m);
+        return 0;
+}
+
 static int on_message(Connection *c, const WireMessage *m, const int fds[static _WIRE_FD_MAX]) {
         Run *run;
 
@@ -210,6 +221,8 @@ static int on_message(Connection *c, const WireMessage *m, const int fds[static 
                 if (run)
                         job_stop(run->job);
                 return 0;
+        case WIRE_SET:
+                return on_set(c, &m->set);
         default:
                 return -EBADMSG;
         }
@@ -273,7 +286,7 @@ void connection_greet(Connection *c) {
                 wire_set_text(h->manager_version_text, sizeof(h->manager_version_text),
                               s->manager->version_text);
         }
-        wire_set_text(h->interpreter, sizeof(h->interpreter), s->python ? s->python : "");
+        wire_set_text(h->interpreters[0], sizeof(h->interpreters[0]), s->python ? s->python : "");
         if (s->has_problem) {
                 wire_set_text(h->reason, sizeof(h->reason), s->problem.reason);
                 wire_set_text(h->remedy, sizeof(h->remedy), s->problem.remedy);

@@ -280,7 +280,7 @@ static void report_facts(CheckContext *c, const char *printed) {
         }
         check_add(&c->report, CHECK_OK, "run", NULL, "a program ran");
         if (c->knows_launcher)
-                check_add(&c->report, CHECK_OK, "Python", NULL, "%s, %s", version, c->hello.interpreter);
+                check_add(&c->report, CHECK_OK, "Python", NULL, "%s, %s", version, c->hello.interpreters[0]);
         else
                 check_add(&c->report, CHECK_OK, "Python", NULL, "%s", version);
 

@@ -70,20 +70,21 @@ static int refusal_of_python(Daemon *d, char **ret) {
                         "Nothing was run: MCP_EXEC_PYTHON is set and the launcher has not told yet which "
                         "Python it runs%s%s. Try again in a moment.",
                         info->error ? ": " : "", info->error ?: "");
-        if (info->hello.verdict != WIRE_VERDICT_OK || python_is(d->required_python, info->hello.interpreter))
+        if (info->hello.verdict != WIRE_VERDICT_OK ||
+            python_is(d->required_python, info->hello.interpreters[0]))
                 return 0;
 
         if (!d->has_told_mismatch)
                 log_error("MCP_EXEC_PYTHON=%s is not the Python that the launcher runs, %s: set Python=%s "
                           "in [Sandbox] of /etc/mcp-exec/mcp-exec.conf and restart "
                           "mcp-exec-launcher.service, or unset the variable. Until then no program is run",
-                          d->required_python, info->hello.interpreter, d->required_python);
+                          d->required_python, info->hello.interpreters[0], d->required_python);
         d->has_told_mismatch = true;
         return str_printf(
                 ret,
                 "Nothing was run: the server is told to use another Python (MCP_EXEC_PYTHON=%s) than its "
                 "launcher runs (%s). The administrator sets Python= in /etc/mcp-exec/mcp-exec.conf instead.",
-                d->required_python, info->hello.interpreter);
+                d->required_python, info->hello.interpreters[0]);
 }
 
 static void on_python_asked(const ExecSandboxInfo *info, void *userdata) {

@@ -15,10 +15,10 @@
 #include "base/macro.h"
 #include "base/utf8.h"
 
-#define INTERPRETERS_MAX 64
 #define CONTROLLERS_ALL 7
 #define MAIN_CODE_MAX 3     /* CLD_DUMPED */
 #define MAIN_STATUS_MAX 255
+#define ERRNO_MAX 4095
 #define RECEIVED_FDS_MAX 16 /* room in the control buffer; more sets MSG_CTRUNC */
 
 typedef enum FieldKind {
@@ -30,6 +30,8 @@ typedef enum FieldKind {
         FIELD_TEXT_NONEMPTY,
         FIELD_HEX_TEXT,      /* max hex digits and a NUL, or all zero */
         FIELD_HEX_BYTES,     /* the whole field is hex digits without a NUL, or all zero */
+        FIELD_HEX_BYTES_NONZERO,
+        FIELD_TEXTS,         /* an array of texts of max bytes each */
 } FieldKind;
 
 typedef struct Field {
@@ -42,13 +44,20 @@ typedef struct Field {
 
 static const Field start_fields[] = {
         FIELD(WireStart, profile, FIELD_U32_UP_TO, _WIRE_PROFILE_MAX - 1),
-        FIELD(WireStart, interpreter, FIELD_U32_UP_TO, INTERPRETERS_MAX - 1),
+        FIELD(WireStart, interpreter, FIELD_U32_UP_TO, WIRE_INTERPRETERS_MAX - 1),
         FIELD(WireStart, environment, FIELD_HEX_BYTES, 0),
         FIELD(WireStart, limits, FIELD_ANY, 0),
 };
 
 static const Field assign_fields[] = {
         FIELD(WireAssign, limits, FIELD_ANY, 0),
+};
+
+static const Field set_fields[] = {
+        FIELD(WireSet, action, FIELD_U32_UP_TO, _WIRE_SET_ACTION_MAX - 1),
+        FIELD(WireSet, _padding, FIELD_ZERO, 0),
+        FIELD(WireSet, environment, FIELD_HEX_BYTES_NONZERO, 0),
+        FIELD(WireSet, to, FIELD_HEX_BYTES, 0),
 };
 
 static const Field hello_fields[] = {
@@ -58,14 +67,18 @@ static const Field hello_fields[] = {
         FIELD(WireHello, controllers, FIELD_U8_UP_TO, CONTROLLERS_ALL),
         FIELD(WireHello, is_relaxed, FIELD_U8_UP_TO, 1),
         FIELD(WireHello, manager_version, FIELD_ANY, 0),
-        FIELD(WireHello, n_interpreters, FIELD_U32_UP_TO, INTERPRETERS_MAX),
+        FIELD(WireHello, n_interpreters, FIELD_U32_UP_TO, WIRE_INTERPRETERS_MAX),
         FIELD(WireHello, memory_max_bytes, FIELD_ANY, 0),
         FIELD(WireHello, tasks_max, FIELD_ANY, 0),
         FIELD(WireHello, cpu_quota_per_sec_usec, FIELD_ANY, 0),
         FIELD(WireHello, runtime_max_usec, FIELD_ANY, 0),
         FIELD(WireHello, tmpfs_bytes, FIELD_ANY, 0),
         FIELD(WireHello, manager_version_text, FIELD_TEXT, 0),
-        FIELD(WireHello, interpreter, FIELD_TEXT, 0),
+        FIELD(WireHello, interpreters, FIELD_TEXTS, 256),
+        FIELD(WireHello, sets_directory, FIELD_TEXT, 0),
+        FIELD(WireHello, sets_reason, FIELD_TEXT, 0),
+        FIELD(WireHello, uv, FIELD_TEXT, 0),
+        FIELD(WireHello, uv_on_host, FIELD_TEXT, 0),
         FIELD(WireHello, reason, FIELD_TEXT, 0),
         FIELD(WireHello, remedy, FIELD_TEXT, 0),
 };
@@ -94,6 +107,12 @@ static const Field refused_fields[] = {
         FIELD(WireRefused, remedy, FIELD_TEXT, 0),
 };
 
+static const Field set_done_fields[] = {
+        FIELD(WireSetDone, error, FIELD_U32_UP_TO, ERRNO_MAX),
+        FIELD(WireSetDone, _padding, FIELD_ZERO, 0),
+        FIELD(WireSetDone, text, FIELD_TEXT, 0),
+};
+
 static const struct {
         size_t n_bytes;
         WireRole receiver;
@@ -107,6 +126,7 @@ static const struct {
         [WIRE_ASSIGN] = { sizeof(WireAssign), WIRE_ROLE_LAUNCHER, 0, true, assign_fields,
                           ELEMENTSOF(assign_fields) },
         [WIRE_STOP] = { sizeof(WireStop), WIRE_ROLE_LAUNCHER, 0, true, NULL, 0 },
+        [WIRE_SET] = { sizeof(WireSet), WIRE_ROLE_LAUNCHER, 0, true, set_fields, ELEMENTSOF(set_fields) },
         [WIRE_HELLO] = { sizeof(WireHello), WIRE_ROLE_DAEMON, 0, false, hello_fields,
                          ELEMENTSOF(hello_fields) },
         [WIRE_STARTED] = { sizeof(WireStarted), WIRE_ROLE_DAEMON, 0, true, started_fields,
@@ -115,6 +135,8 @@ static const struct {
                             ELEMENTSOF(finished_fields) },
         [WIRE_REFUSED] = { sizeof(WireRefused), WIRE_ROLE_DAEMON, 0, true, refused_fields,
                            ELEMENTSOF(refused_fields) },
+        [WIRE_SET_DONE] = { sizeof(WireSetDone), WIRE_ROLE_DAEMON, 0, true, set_done_fields,
+                            ELEMENTSOF(set_done_fields) },
 };
 
 /* The compiler may add padding that the table knows nothing of; the sums prove that it did not. */
@@ -123,10 +145,13 @@ static_assert(sizeof(WireLimits) == 32, "unexpected padding");
 static_assert(sizeof(WireStart) == 16 + 4 + 4 + 64 + 32, "unexpected padding");
 static_assert(sizeof(WireAssign) == 16 + 32, "unexpected padding");
 static_assert(sizeof(WireStop) == 16, "unexpected padding");
-static_assert(sizeof(WireHello) == 16 + 4 + 4 + 4 + 4 + 5 * 8 + 64 + 256 + 512 + 512, "unexpected padding");
+static_assert(sizeof(WireSet) == 16 + 4 + 4 + 64 + 64, "unexpected padding");
+static_assert(sizeof(WireHello) == 16 + 4 * 4 + 5 * 8 + 64 + 8 * 256 + 256 + 512 + 256 + 256 + 512 + 512,
+              "unexpected padding");
 static_assert(sizeof(WireStarted) == 16 + 8 + 64 + 33 + 7, "unexpected padding");
 static_assert(sizeof(WireFinished) == 16 + 4 + 1 + 3 + 4 + 4 + 4 * 8, "unexpected padding");
 static_assert(sizeof(WireRefused) == 16 + 512 + 512, "unexpected padding");
+static_assert(sizeof(WireSetDone) == 16 + 4 + 4 + 256, "unexpected padding");
 
 size_t wire_message_size(uint16_t type) {
         return type < ELEMENTSOF(messages) ? messages[type].n_bytes : 0;
@@ -184,6 +209,13 @@ static bool is_text(const char *p, size_t n_bytes) {
         return is_zero(end, n_bytes - length);
 }
 
+static bool are_texts(const char *p, size_t n_bytes, size_t n_each) {
+        for (size_t at = 0; at < n_bytes; at += n_each)
+                if (!is_text(p + at, n_each))
+                        return false;
+        return true;
+}
+
 static bool is_valid_field(const Field *f, const char *message) {
         const char *p = message + f->offset;
         uint32_t value;
@@ -209,6 +241,10 @@ static bool is_valid_field(const Field *f, const char *message) {
                 return is_zero(p, f->n_bytes) || (is_hex_bytes(p, f->max) && p[f->max] == 0);
         case FIELD_HEX_BYTES:
                 return is_zero(p, f->n_bytes) || is_hex_bytes(p, f->n_bytes);
+        case FIELD_HEX_BYTES_NONZERO:
+                return is_hex_bytes(p, f->n_bytes);
+        case FIELD_TEXTS:
+                return are_texts(p, f->n_bytes, f->max);
         }
         return false;
 }
@@ -404,6 +440,12 @@ void wire_set_text(char *field, size_t field_bytes, const char *text) {
                 at += n_written;
                 i += n_raw > 0 ? n_raw : 1;
         }
+}
+
+void wire_get_set_name(const char field[static WIRE_SET_NAME_CHARS],
+                       char ret[static WIRE_SET_NAME_CHARS + 1]) {
+        memcpy(ret, field, WIRE_SET_NAME_CHARS);
+        ret[WIRE_SET_NAME_CHARS] = 0;
 }
 
 static const char *const result_names[_WIRE_RESULT_MAX] = {

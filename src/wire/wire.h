@@ -14,17 +14,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 #define WIRE_MAGIC UINT32_C(0x4578434d) /* "MCxE" */
 
 typedef enum WireType {
         WIRE_START = 1, /* daemon: start a unit; 3 fds: control socket, stdout and stderr pipe (far ends) */
         WIRE_ASSIGN,    /* daemon: a warm unit gets its run: set its limits now */
         WIRE_STOP,      /* daemon: kill the unit's whole cgroup with SIGKILL */
+        WIRE_SET,       /* daemon: a set of packages becomes ready, or ceases to be */
         WIRE_HELLO,     /* launcher: what is on the other side of it */
         WIRE_STARTED,   /* launcher: execve of the runner happened */
         WIRE_FINISHED,  /* launcher: the unit is dead and no job is pending; last message of this job */
         WIRE_REFUSED,   /* launcher: no unit was started; last message of this job */
+        WIRE_SET_DONE,  /* launcher: the answer to SET */
         _WIRE_TYPE_MAX,
 } WireType;
 
@@ -41,6 +43,12 @@ enum {
 #define WIRE_RUNTIME_USEC_MIN UINT64_C(1000000)
 #define WIRE_RUNTIME_USEC_MAX (UINT64_C(24) * 3600 * 1000000)
 #define WIRE_JOBS_PER_CONNECTION_MAX 256
+#define WIRE_INTERPRETERS_MAX 8
+#define WIRE_SET_NAME_CHARS 64 /* hex digits */
+
+/* Places inside of units. */
+#define WIRE_SET_PATH "/env"                   /* the set of RUN, the leaf of FETCH and INSTALL */
+#define WIRE_CA_BUNDLE_PATH "/etc/ca-bundle.pem" /* in FETCH: the file of CaBundle=, if there is any */
 
 typedef struct WireHeader {
         uint32_t magic;
@@ -56,8 +64,14 @@ typedef struct WireLimits {
         uint64_t cpu_quota_per_sec_usec;   /* 1000000 is one CPU */
 } WireLimits;
 
+/* What a unit is for. A set of packages is made in a directory of its own, the leaf "<64 hex>.tmp", which
+ * the launcher renames when it is complete: a finished set is "<64 hex>" and never written to again. Either
+ * is WIRE_SET_PATH in the unit. */
 typedef enum WireProfile {
-        WIRE_PROFILE_RUN,                  /* untrusted code: the complete set */
+        WIRE_PROFILE_RUN,                  /* untrusted code: every wall. May have a set, read-only */
+        WIRE_PROFILE_PARSE,                /* our program reads a script: the same walls, no set */
+        WIRE_PROFILE_FETCH,                /* our program and uv, with network. Writes to its leaf */
+        WIRE_PROFILE_INSTALL,              /* the same without network */
         _WIRE_PROFILE_MAX,
 } WireProfile;
 
@@ -65,7 +79,7 @@ typedef struct WireStart {
         WireHeader header;
         uint32_t profile;                  /* WireProfile */
         uint32_t interpreter;              /* index into the launcher's list; 0 is Python= */
-        char environment[64]; /* 64 hex digits naming a prepared environment, or all zero bytes: none */
+        char environment[WIRE_SET_NAME_CHARS]; /* the set of RUN, or the leaf; all zero bytes: none */
         WireLimits limits;
 } WireStart;
 
@@ -77,6 +91,30 @@ typedef struct WireAssign {
 typedef struct WireStop {
         WireHeader header;
 } WireStop;
+
+typedef enum WireSetAction {
+        WIRE_SET_COMMIT, /* the leaf "<environment>.tmp" becomes the set "<to>" */
+        WIRE_SET_RETIRE, /* the set "<environment>", which no run uses, becomes a leaf, for remove.py */
+        WIRE_SET_DROP,   /* the leaf "<environment>.tmp", which is empty, is removed */
+        _WIRE_SET_ACTION_MAX,
+} WireSetAction;
+
+typedef struct WireSet {
+        WireHeader header; /* job_id: of this request alone */
+        uint32_t action;                   /* WireSetAction */
+        uint32_t _padding;
+        char environment[WIRE_SET_NAME_CHARS];
+        char to[WIRE_SET_NAME_CHARS];      /* COMMIT alone */
+} WireSet;
+
+/* error: 0, EEXIST (COMMIT: there is one of that name already, the leaf stays as it is), EBUSY (in use),
+ * ENOENT, ENOTEMPTY, or another errno. */
+typedef struct WireSetDone {
+        WireHeader header;
+        uint32_t error;
+        uint32_t _padding;
+        char text[256];                    /* what could not be done, one sentence; empty without an error */
+} WireSetDone;
 
 typedef enum WireVerdict {
         WIRE_VERDICT_OK,
@@ -99,7 +137,11 @@ typedef struct WireHello {
         uint64_t runtime_max_usec;
         uint64_t tmpfs_bytes;
         char manager_version_text[64];     /* "252.39-1~deb12u1" */
-        char interpreter[256];             /* path of interpreter 0 */
+        char interpreters[WIRE_INTERPRETERS_MAX][256]; /* paths; 0 is Python=; empty: cannot be used */
+        char sets_directory[256];          /* of the sets, for listing; empty: there can be none */
+        char sets_reason[512];             /* why sets cannot be prepared here, and what to do; else empty */
+        char uv[256];                      /* uv's path in a FETCH or INSTALL unit */
+        char uv_on_host[256];              /* the same file as people know it */
         char reason[512]; /* verdict REFUSED: the protection that is missing, one sentence */
         char remedy[512];                  /* what the administrator does about it, one sentence */
 } WireHello;
@@ -155,15 +197,17 @@ typedef union WireMessage {
         WireStart start;
         WireAssign assign;
         WireStop stop;
+        WireSet set;
         WireHello hello;
         WireStarted started;
         WireFinished finished;
         WireRefused refused;
+        WireSetDone set_done;
 } WireMessage;
 
 /* Which end reads: messages of the other direction are violations. */
 typedef enum WireRole {
-        WIRE_ROLE_LAUNCHER, /* receives START, ASSIGN, STOP */
+        WIRE_ROLE_LAUNCHER, /* receives START, ASSIGN, STOP, SET */
         WIRE_ROLE_DAEMON,   /* receives the rest */
 } WireRole;
 
@@ -193,6 +237,10 @@ int wire_receive(int fd, WireRole role, WireMessage *ret, int ret_fds[static _WI
 
 /* Copies text into a fixed field, cut at a UTF-8 border, unprintable bytes as '?'. */
 void wire_set_text(char *field, size_t field_bytes, const char *text);
+
+/* A name of a set, from such a field: "" or 64 hex digits. */
+void wire_get_set_name(const char field[static WIRE_SET_NAME_CHARS],
+                       char ret[static WIRE_SET_NAME_CHARS + 1]);
 
 const char* wire_result_to_string(WireResult r);
 WireResult wire_result_from_string(const char *s); /* WIRE_RESULT_OTHER for an unknown word */

@@ -279,7 +279,7 @@ static int server_say_hello(sd_event_source *source, uint64_t usec, void *userda
         m.hello.runtime_max_usec = WIRE_RUNTIME_USEC_MAX;
         m.hello.tmpfs_bytes = 32 << 20;
         wire_set_text(m.hello.manager_version_text, sizeof(m.hello.manager_version_text), "257.fake");
-        wire_set_text(m.hello.interpreter, sizeof(m.hello.interpreter), s->script->interpreter ?: "/bin/sh");
+        wire_set_text(m.hello.interpreters[0], sizeof(m.hello.interpreters[0]), s->script->interpreter ?: "/bin/sh");
         if (s->script->refuses) {
                 m.hello.verdict = WIRE_VERDICT_REFUSED;
                 wire_set_text(m.hello.reason, sizeof(m.hello.reason), "PrivateNetwork= is missing.");

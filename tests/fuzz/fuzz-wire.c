@@ -27,11 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
         if (r == 0) {
                 FUZZ_CHECK(n_bytes == wire_message_size(m->header.type));
                 FUZZ_CHECK((m->header.type == WIRE_START ? _WIRE_FD_MAX : 0) == how >> 1);
-                FUZZ_CHECK((m->header.type <= WIRE_STOP) == (role == WIRE_ROLE_LAUNCHER));
+                FUZZ_CHECK((m->header.type <= WIRE_SET) == (role == WIRE_ROLE_LAUNCHER));
                 if (m->header.type == WIRE_HELLO) {
                         check_text(m->hello.reason, sizeof(m->hello.reason));
                         check_text(m->hello.remedy, sizeof(m->hello.remedy));
-                        check_text(m->hello.interpreter, sizeof(m->hello.interpreter));
+                        check_text(m->hello.interpreters[0], sizeof(m->hello.interpreters[0]));
                 } else if (m->header.type == WIRE_STARTED)
                         check_text(m->started.unit, sizeof(m->started.unit));
                 else if (m->header.type == WIRE_REFUSED)

@@ -47,7 +47,7 @@ TEST(hello_comes_after_the_self_test_and_tells_the_ceilings) {
         ASSERT_EQ_UINT(h.memory_max_bytes, 512 * MIB);
         ASSERT_EQ_UINT(h.tasks_max, 128);
         ASSERT_EQ_UINT(h.tmpfs_bytes, 64 * MIB);
-        ASSERT_EQ_STR(h.interpreter, "/usr/bin/python3");
+        ASSERT_EQ_STR(h.interpreters[0], "/usr/bin/python3");
         done();
 }
 

@@ -16,27 +16,33 @@ import subprocess
 import sys
 import time
 
-VERSION, MAGIC = 1, 0x4578434D
-START, ASSIGN, STOP, HELLO, STARTED, FINISHED, REFUSED = range(1, 8)
+VERSION, MAGIC = 2, 0x4578434D
+START, ASSIGN, STOP, SET, HELLO, STARTED, FINISHED, REFUSED, SET_DONE = range(1, 10)
+RUN, PARSE, FETCH, INSTALL = range(4)
+COMMIT, RETIRE, DROP = range(3)
 HEADER = struct.Struct("=IHHQ")
 LIMITS = struct.Struct("=4Q")
 BODIES = {
     START: struct.Struct("=II64s4Q"),
     ASSIGN: LIMITS,
     STOP: struct.Struct("="),
-    HELLO: struct.Struct("=IBBBBII5Q64s256s512s512s"),
+    SET: struct.Struct("=I4x64s64s"),
+    HELLO: struct.Struct("=IBBBBII5Q64s" + 8 * "256s" + "256s512s256s256s512s512s"),
     STARTED: struct.Struct("=Q64s33s7x"),
     FINISHED: struct.Struct("=IB3xiiQQQQ"),
     REFUSED: struct.Struct("=512s512s"),
+    SET_DONE: struct.Struct("=I4x256s"),
 }
 FIELDS = {
     HELLO: ("verdict", "is_user", "has_memory_peak", "controllers", "is_relaxed", "manager_version",
             "n_interpreters", "memory_max_bytes", "tasks_max", "cpu_quota_per_sec_usec", "runtime_max_usec",
-            "tmpfs_bytes", "manager_version_text", "interpreter", "reason", "remedy"),
+            "tmpfs_bytes", "manager_version_text", "interpreter", *(f"interpreter{i}" for i in range(1, 8)),
+            "sets_directory", "sets_reason", "uv", "uv_on_host", "reason", "remedy"),
     STARTED: ("monotonic_usec", "unit", "invocation_id"),
     FINISHED: ("result", "start_failed", "main_code", "main_status", "start_monotonic_usec",
                "exit_monotonic_usec", "cpu_nsec", "memory_peak_bytes"),
     REFUSED: ("reason", "remedy"),
+    SET_DONE: ("error", "text"),
 }
 RESULTS = ("success", "exit-code", "signal", "core-dump", "timeout", "oom-kill", "resources", "protocol", "watchdog",
            "start-limit-hit", "exec-condition", "other", "gone")

@@ -10,7 +10,7 @@
 #define N_TYPES (_WIRE_TYPE_MAX - 1)
 
 static WireRole receiver(WireType type) {
-        return type <= WIRE_STOP ? WIRE_ROLE_LAUNCHER : WIRE_ROLE_DAEMON;
+        return type <= WIRE_SET ? WIRE_ROLE_LAUNCHER : WIRE_ROLE_DAEMON;
 }
 
 static size_t n_fds_of(WireType type) {
@@ -29,7 +29,11 @@ static WireMessage valid_message(WireType type) {
                 memset(m.start.environment, 'a', sizeof(m.start.environment));
         } else if (type == WIRE_ASSIGN)
                 m.assign.limits = limits;
-        else if (type == WIRE_HELLO) {
+        else if (type == WIRE_SET) {
+                m.set.action = WIRE_SET_COMMIT;
+                memset(m.set.environment, 'c', sizeof(m.set.environment));
+                memset(m.set.to, 'd', sizeof(m.set.to));
+        } else if (type == WIRE_HELLO) {
                 m.hello.verdict = WIRE_VERDICT_REFUSED;
                 m.hello.is_user = m.hello.has_memory_peak = m.hello.is_relaxed = 1;
                 m.hello.controllers = 7;
@@ -37,7 +41,12 @@ static WireMessage valid_message(WireType type) {
                 m.hello.n_interpreters = 1;
                 wire_set_text(m.hello.manager_version_text, sizeof(m.hello.manager_version_text),
                               "257.9-1~deb13u1");
-                wire_set_text(m.hello.interpreter, sizeof(m.hello.interpreter), "/usr/bin/python3");
+                wire_set_text(m.hello.interpreters[0], sizeof(m.hello.interpreters[0]), "/usr/bin/python3");
+                wire_set_text(m.hello.interpreters[7], sizeof(m.hello.interpreters[7]), "/usr/bin/python3.12");
+                wire_set_text(m.hello.sets_directory, sizeof(m.hello.sets_directory), "/var/lib/sets");
+                wire_set_text(m.hello.sets_reason, sizeof(m.hello.sets_reason), "No uv.");
+                wire_set_text(m.hello.uv, sizeof(m.hello.uv), "/uv");
+                wire_set_text(m.hello.uv_on_host, sizeof(m.hello.uv_on_host), "/home/u/uv");
                 wire_set_text(m.hello.reason, sizeof(m.hello.reason), "No.");
                 wire_set_text(m.hello.remedy, sizeof(m.hello.remedy), "Yes.");
         } else if (type == WIRE_STARTED) {
@@ -53,6 +62,9 @@ static WireMessage valid_message(WireType type) {
         } else if (type == WIRE_REFUSED) {
                 wire_set_text(m.refused.reason, sizeof(m.refused.reason), "Busy.");
                 wire_set_text(m.refused.remedy, sizeof(m.refused.remedy), "Wait.");
+        } else if (type == WIRE_SET_DONE) {
+                m.set_done.error = EBUSY;
+                wire_set_text(m.set_done.text, sizeof(m.set_done.text), "It is in use.");
         }
         return m;
 }
@@ -78,9 +90,9 @@ TEST(wire_check_takes_valid_messages_of_every_type) {
 
                 ASSERT_EQ_INT(check(type, &full), 0);
                 wire_header_init(&least, type, type == WIRE_HELLO ? 0 : 1);
-                /* Two texts must say something. */
+                /* Two texts must say something, and a set has a name. */
                 ASSERT_EQ_INT(check(type, &least),
-                              type == WIRE_STARTED || type == WIRE_REFUSED ? -EBADMSG : 0);
+                              type == WIRE_STARTED || type == WIRE_REFUSED || type == WIRE_SET ? -EBADMSG : 0);
         }
 }
 
@@ -145,6 +157,7 @@ TEST(wire_check_refuses_bad_headers) {
 TEST(wire_check_start_names_nothing_but_indices_and_digits) {
         REFUSES(WIRE_START, m.start.profile = _WIRE_PROFILE_MAX);
         REFUSES(WIRE_START, m.start.profile = UINT32_MAX);
+        REFUSES(WIRE_START, m.start.interpreter = 8);
         REFUSES(WIRE_START, m.start.interpreter = UINT32_MAX);
         REFUSES(WIRE_START, m.start.environment[63] = 0);
         REFUSES(WIRE_START, m.start.environment[0] = 0);
@@ -156,15 +169,52 @@ TEST(wire_check_start_names_nothing_but_indices_and_digits) {
         TAKES(WIRE_ASSIGN, memset(&m.assign.limits, 0, sizeof(m.assign.limits)));
 }
 
+TEST(wire_check_set_names_nothing_but_digits) {
+        REFUSES(WIRE_SET, m.set.action = _WIRE_SET_ACTION_MAX);
+        REFUSES(WIRE_SET, m.set.action = UINT32_MAX);
+        REFUSES(WIRE_SET, m.set._padding = 1);
+        REFUSES(WIRE_SET, memset(m.set.environment, 0, sizeof(m.set.environment)));
+        REFUSES(WIRE_SET, m.set.environment[0] = '.');
+        REFUSES(WIRE_SET, m.set.environment[63] = 0);
+        REFUSES(WIRE_SET, m.set.to[0] = '/');
+        REFUSES(WIRE_SET, m.set.to[0] = 0);
+        REFUSES(WIRE_SET, m.set.to[63] = 'D');
+        TAKES(WIRE_SET, memset(m.set.to, 0, sizeof(m.set.to)));
+        TAKES(WIRE_SET, m.set.action = WIRE_SET_DROP);
+
+        REFUSES(WIRE_SET_DONE, m.set_done.error = 4096);
+        REFUSES(WIRE_SET_DONE, m.set_done._padding = 1);
+        REFUSES(WIRE_SET_DONE, m.set_done.text[0] = '\n');
+        REFUSES(WIRE_SET_DONE, m.set_done.text[255] = 'x');
+        TAKES(WIRE_SET_DONE, memset(m.set_done.text, 0, sizeof(m.set_done.text)));
+}
+
+TEST(wire_set_names_end_where_the_field_ends) {
+        const WireMessage m = valid_message(WIRE_SET), none = {};
+        char name[WIRE_SET_NAME_CHARS + 1];
+
+        wire_get_set_name(m.set.to, name);
+        ASSERT_EQ_STR(name, "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd");
+        wire_get_set_name(none.set.to, name);
+        ASSERT_EQ_STR(name, "");
+}
+
 TEST(wire_check_hello_fields) {
         REFUSES(WIRE_HELLO, m.hello.verdict = _WIRE_VERDICT_MAX);
         REFUSES(WIRE_HELLO, m.hello.is_user = 2);
         REFUSES(WIRE_HELLO, m.hello.has_memory_peak = 2);
         REFUSES(WIRE_HELLO, m.hello.is_relaxed = 255);
         REFUSES(WIRE_HELLO, m.hello.controllers = 8);
-        REFUSES(WIRE_HELLO, m.hello.n_interpreters = 65);
+        REFUSES(WIRE_HELLO, m.hello.n_interpreters = 9);
         REFUSES(WIRE_HELLO, memset(m.hello.manager_version_text, 'x', sizeof(m.hello.manager_version_text)));
-        REFUSES(WIRE_HELLO, memset(m.hello.interpreter, 'x', sizeof(m.hello.interpreter)));
+        REFUSES(WIRE_HELLO, memset(m.hello.interpreters[0], 'x', 256));
+        REFUSES(WIRE_HELLO, memset(m.hello.interpreters[7], 'x', 256)); /* runs on into the next field */
+        REFUSES(WIRE_HELLO, m.hello.interpreters[3][1] = 'x');
+        TAKES(WIRE_HELLO, m.hello.interpreters[3][0] = 'x');
+        REFUSES(WIRE_HELLO, memset(m.hello.sets_directory, 'x', sizeof(m.hello.sets_directory)));
+        REFUSES(WIRE_HELLO, memset(m.hello.sets_reason, 'x', sizeof(m.hello.sets_reason)));
+        REFUSES(WIRE_HELLO, memset(m.hello.uv, 'x', sizeof(m.hello.uv)));
+        REFUSES(WIRE_HELLO, memset(m.hello.uv_on_host, 'x', sizeof(m.hello.uv_on_host)));
         REFUSES(WIRE_HELLO, memset(m.hello.reason, 'x', sizeof(m.hello.reason)));
         REFUSES(WIRE_HELLO, memset(m.hello.remedy, 'x', sizeof(m.hello.remedy)));
         REFUSES(WIRE_HELLO, m.hello.reason[sizeof(m.hello.reason) - 1] = 'x'); /* behind the end */
@@ -220,7 +270,12 @@ static bool is_free_byte(WireType type, size_t at) {
                 return at == offsetof(WireFinished, main_status) +
                                        (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 3 : 0) ||
                        WITHIN(WireFinished, start_monotonic_usec, memory_peak_bytes);
+        case WIRE_SET_DONE:
+                /* An errno is one byte and four bits. */
+                return at == offsetof(WireSetDone, error) +
+                                       (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 3 : 0);
         case WIRE_STOP:
+        case WIRE_SET:
         case WIRE_REFUSED:
         case _WIRE_TYPE_MAX:
         default:
