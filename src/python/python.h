@@ -25,7 +25,7 @@ typedef struct PythonParameters {
         const Settings *settings;
         ExecEngine *engine;
         const char *programs_directory; /* parse.py, fetch.py, install.py, remove.py */
-        const char *sets_directory;     /* NULL: the launcher has none, every set is refused with the reason */
+        const char *sets_directory;     /* NULL: the launcher has none, every set is refused with its reason */
         const char *state_directory;    /* where which request led to which set is remembered; may be NULL */
 } PythonParameters;
 
@@ -57,7 +57,7 @@ typedef enum PythonSeverity {
 
 typedef struct PythonFinding {
         PythonSeverity severity;
-        const char *kind;               /* "syntax", "block", "toml", "requirement", "requires-python", "policy", … */
+        const char *kind;               /* "syntax", "block", "toml", "requirement", "policy", … */
         uint64_t line, column;          /* from 1; 0: nowhere in particular */
         const char *message;            /* one sentence: what is wrong and what to do */
 } PythonFinding;
@@ -77,8 +77,8 @@ typedef struct PythonReport {
 
 typedef struct PythonQuery PythonQuery;
 
-/* Parses and checks, runs nothing of the caller's, fetches nothing. on_report is called exactly once, from the
- * event loop, unless python_query_cancel() comes first. principal: for admission. */
+/* Parses and checks, runs nothing of the caller's, fetches nothing. on_report is called exactly once, from
+ * the event loop, unless python_query_cancel() comes first. principal: for admission. */
 int python_validate(Python *p, const PythonScript *script, const char *principal,
                     void (*on_report)(const PythonReport *report, void *userdata), void *userdata,
                     PythonQuery **ret);
@@ -98,9 +98,14 @@ typedef struct PythonSet {
 /* Visits the ready sets, newest use first. */
 int python_foreach_set(Python *p, int (*visit)(const PythonSet *s, void *userdata), void *userdata);
 
+/* Removes a ready set. on_done is called exactly once, from the event loop, unless python_free() comes first:
+ * error is 0, -ENOENT (there is none of that name), -EBUSY (a run uses it), or another errno. */
+int python_remove_set(Python *p, const char *name, void (*on_done)(int error, void *userdata),
+                      void *userdata);
+
 typedef struct PythonFacts {
         const char *uv_path;            /* "" where there is none */
-        const char *problem;            /* why packages cannot be installed here, with remedy; NULL: they can */
+        const char *problem;            /* why packages cannot be installed, with remedy; NULL: they can */
         bool is_offline;
 } PythonFacts;
 
