@@ -3,6 +3,10 @@
 /* The fake launcher as a program: listens on a socket as the real one does, for tests of the whole server.
  *
  *     fake-launcher SOCKET INTERPRETER [user] [refuse] [oom] [never-ready]
+ *                   [sets=DIRECTORY [uv=PATH] [python=PATH] [extra-python=PATH]... [credentials=DIRECTORY]]
+ *
+ * sets: there can be sets of packages, and they are in that directory, which exists. python: the interpreter
+ * of the programs that prepare them.
  *
  * Ends with its parent. */
 
@@ -41,6 +45,25 @@ static void read_option(FakeScript *script, const char *option) {
                 { "never-ready", FAKE_NEVER_READY },
         };
 
+        const struct {
+                const char *name;
+                const char **value;
+        } values[] = {
+                { "sets=",         &script->sets_directory        },
+                { "uv=",           &script->uv                    },
+                { "python=",       &script->python                },
+                { "credentials=",  &script->credentials           },
+                { "extra-python=", &script->extra_interpreters[0] },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(values); i++)
+                if (strncmp(option, values[i].name, strlen(values[i].name)) == 0) {
+                        const char **value = values[i].value;
+
+                        while (*value && i == ELEMENTSOF(values) - 1)
+                                value++; /* one more of them */
+                        *value = option + strlen(values[i].name);
+                }
         if (streq(option, "user"))
                 script->is_user = true;
         if (streq(option, "refuse"))

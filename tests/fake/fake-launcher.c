@@ -22,6 +22,7 @@
 #include "base/macro.h"
 #include "base/timeutil.h"
 #include "fake-runner.h"
+#include "fake-sets.h"
 
 #define UNITS_MAX 256
 #define CONNECTIONS_MAX 64
@@ -35,6 +36,7 @@ typedef struct FakeUnit {
         pid_t pid;
         int fds[_WIRE_FD_MAX]; /* our copies, kept as 257 keeps them */
         WireMessage finished;
+        WireStart start;
         sd_event_source *child_source, *timer_source;
 } FakeUnit;
 
@@ -157,11 +159,38 @@ static void send_started(Server *s, const FakeUnit *u) {
         server_send(s, &m);
 }
 
+/* Whether a unit beside this one has the same leaf. */
+static bool server_uses_leaf(const Server *s, const FakeUnit *u) {
+        for (size_t i = 0; i < UNITS_MAX; i++)
+                if (s->units + i != u && s->units[i].job_id != 0 &&
+                    fake_sets_is_leaf_of(&s->units[i].start, u->start.environment))
+                        return true;
+        return false;
+}
+
+static void server_change_set(Server *s, const WireSet *set) {
+        WireMessage m = {};
+        int r = 0;
+
+        for (size_t i = 0; i < UNITS_MAX && r == 0; i++)
+                if (s->units[i].job_id != 0 && fake_sets_is_used_by(&s->units[i].start, set))
+                        r = -EBUSY;
+        if (r == 0)
+                r = fake_sets_change(s->script, set);
+        wire_header_init(&m, WIRE_SET_DONE, set->header.job_id);
+        m.set_done.error = (uint32_t) -r;
+        wire_set_text(m.set_done.text, sizeof(m.set_done.text), r < 0 ? strerror(-r) : "");
+        server_send(s, &m);
+}
+
 /* Behaviours without a process. Returns false when there must be one. */
 static bool unit_is_stillborn(Server *s, FakeUnit *u) {
         WireMessage m = {};
 
-        if (u->behaviour == FAKE_REFUSE) {
+        if (!fake_sets_may_start(s->script, &u->start, server_uses_leaf(s, u))) {
+                wire_header_init(&m, WIRE_REFUSED, u->job_id);
+                wire_set_text(m.refused.reason, sizeof(m.refused.reason), "The set is not there, or in use.");
+        } else if (u->behaviour == FAKE_REFUSE) {
                 wire_header_init(&m, WIRE_REFUSED, u->job_id);
                 wire_set_text(m.refused.reason, sizeof(m.refused.reason), "The script says so.");
                 wire_set_text(m.refused.remedy, sizeof(m.refused.remedy), "Change the script.");
@@ -192,10 +221,12 @@ static int server_start(Server *s, const WireStart *m, int fds[static _WIRE_FD_M
         unit_recycle(u);
         u->server = s;
         u->job_id = m->header.job_id;
+        u->start = *m;
         u->behaviour = n < s->script->n_behaviours ? s->script->behaviours[n] : FAKE_RUN;
         for (size_t i = 0; i < _WIRE_FD_MAX; i++)
                 u->fds[i] = fds[i];
         s->report->limits = m->limits;
+        s->report->n_prepared += m->profile == WIRE_PROFILE_FETCH || m->profile == WIRE_PROFILE_INSTALL;
 
         if (u->behaviour == FAKE_DROPS_AT_START)
                 return sd_event_exit(s->event, 0);
@@ -212,7 +243,7 @@ static int server_start(Server *s, const WireStart *m, int fds[static _WIRE_FD_M
         if (u->pid == 0) {
                 /* No run outlives a real launcher either, however that one ends. */
                 (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
-                fake_runner_main(u->behaviour, s->script, u->fds);
+                fake_runner_main(u->behaviour, s->script, &u->start, u->fds);
         }
         s->report->n_alive++;
         r = sd_event_add_child(s->event, &u->child_source, u->pid, WEXITED, unit_on_child, u);
@@ -250,6 +281,9 @@ static int server_on_packet(sd_event_source *source, int fd, uint32_t revents, v
         case WIRE_ASSIGN:
                 s->report->n_assigns++;
                 return 0;
+        case WIRE_SET:
+                server_change_set(s, &m.set);
+                return 0;
         case WIRE_STOP:
                 s->report->n_stops++;
                 u = server_find(s, m.header.job_id);
@@ -272,7 +306,7 @@ static int server_say_hello(sd_event_source *source, uint64_t usec, void *userda
         m.hello.has_memory_peak = 1;
         m.hello.controllers = 7;
         m.hello.manager_version = 257;
-        m.hello.n_interpreters = 1;
+        fake_sets_say_hello(s->script, &m.hello);
         m.hello.memory_max_bytes = 256 << 20;
         m.hello.tasks_max = 64;
         m.hello.cpu_quota_per_sec_usec = USEC_PER_SEC;

@@ -52,13 +52,19 @@ typedef struct FakeScript {
         bool is_user;                              /* a user's manager */
         uint64_t hello_delay_usec;
         const char *interpreter;                   /* default /bin/sh */
+        const char *extra_interpreters[WIRE_INTERPRETERS_MAX - 1];
+        const char *python;         /* runs the programs of preparation; default /usr/bin/python3 */
+        const char *sets_directory; /* NULL: sets of packages are not possible here */
+        const char *uv;
+        const char *credentials;    /* $CREDENTIALS_DIRECTORY of FETCH */
         char directory[64];                        /* where units work; fake_launcher_new() makes one */
 } FakeScript;
 
 /* What it saw, live. */
 typedef struct FakeReport {
         unsigned n_connections, n_starts, n_stops, n_assigns, n_alive, n_violations;
-        WireLimits limits; /* of the last START */
+        unsigned n_prepared; /* STARTs of FETCH and INSTALL */
+        WireLimits limits;   /* of the last START */
 } FakeReport;
 
 typedef struct FakeLauncher FakeLauncher;

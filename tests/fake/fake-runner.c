@@ -17,6 +17,7 @@
 
 #include "base/fd.h"
 #include "base/macro.h"
+#include "fake-sets.h"
 
 static void check(bool is_fine) {
         if (!is_fine)
@@ -147,9 +148,9 @@ static void misbehave(FakeBehaviour behaviour, int directory_fd) {
                 _exit(0);
 }
 
-void fake_runner_main(FakeBehaviour behaviour, const FakeScript *script,
+void fake_runner_main(FakeBehaviour behaviour, const FakeScript *script, const WireStart *start,
                       const int fds[static _WIRE_FD_MAX]) {
-        const char *interpreter = script->interpreter ?: "/bin/sh";
+        const char *interpreter = fake_sets_interpreter(script, start);
         _cleanup_free_ char *directory = NULL;
         int directory_fd, control;
         sigset_t none;
@@ -167,6 +168,7 @@ void fake_runner_main(FakeBehaviour behaviour, const FakeScript *script,
         check(mkdir(directory, 0700) == 0);
         directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         check(directory_fd >= 0 && fchdir(directory_fd) == 0);
+        check(fake_sets_enter(script, start, directory));
         misbehave(behaviour, directory_fd);
 
         control = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);

@@ -6,5 +6,5 @@
 #include "fake-launcher.h"
 
 /* In the forked child: becomes the unit's main process. */
-void fake_runner_main(FakeBehaviour behaviour, const FakeScript *script, const int fds[static _WIRE_FD_MAX])
-        __attribute__((__noreturn__));
+void fake_runner_main(FakeBehaviour behaviour, const FakeScript *script, const WireStart *start,
+                      const int fds[static _WIRE_FD_MAX]) __attribute__((__noreturn__));

@@ -107,9 +107,16 @@ class Launcher:
         assert message and message[:2] == (kind, job), f"expected kind {kind} of job {job}, got {message}"
         return message[2]
 
-    def start(self, limits=DEFAULT_LIMITS):
+    def start(self, limits=DEFAULT_LIMITS, **kwargs):
+        """kwargs: profile, interpreter, environment (hex digits)."""
         self.n_jobs += 1
-        return Unit(self, self.n_jobs, limits)
+        return Unit(self, self.n_jobs, limits, **kwargs)
+
+    def change_set(self, action, environment, to=""):
+        """COMMIT, RETIRE or DROP; returns the errno. No unit may be about to end meanwhile."""
+        self.n_jobs += 1
+        self.send(pack(SET, self.n_jobs, action, environment.encode(), to.encode()))
+        return self.expect(SET_DONE, self.n_jobs)["error"]
 
     def close(self):
         self.socket.close()
@@ -120,13 +127,13 @@ class Launcher:
 class Unit:
     """One run: START was sent; then ready(), feed(), collect()."""
 
-    def __init__(self, launcher, job, limits=DEFAULT_LIMITS):
+    def __init__(self, launcher, job, limits=DEFAULT_LIMITS, profile=RUN, interpreter=0, environment=""):
         self.launcher, self.job, self.directory = launcher, job, None
         self.control, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         (self.out, out), (self.err, err) = os.pipe(), os.pipe()
         for fd in out, err:
             os.fchmod(fd, 0o222)
-        launcher.send(start_packet(job, limits), [far.fileno(), out, err])
+        launcher.send(start_packet(job, limits, profile, interpreter, environment.encode()), [far.fileno(), out, err])
         far.close()
         for fd in out, err:
             os.close(fd)
@@ -139,9 +146,9 @@ class Unit:
         assert data == b"MXREADY\n", data
         self.directory = array.array("i", ancillary[0][2])[0]
 
-    def feed(self, code, stdin=b""):
+    def feed(self, code, stdin=b"", flags=0):
         code = code.encode()
-        self.control.sendall(struct.pack("<8sIIQQQ", b"MXCODE1\n", 0, 0, len(code), len(stdin), 0) + code + stdin)
+        self.control.sendall(struct.pack("<8sIIQQQ", b"MXCODE1\n", flags, 0, len(code), len(stdin), 0) + code + stdin)
 
     def assign(self, limits):
         self.launcher.send(pack(ASSIGN, self.job, *limits))
@@ -178,10 +185,10 @@ class Unit:
                 os.close(fd)
 
 
-def run(launcher, code, stdin=b"", limits=DEFAULT_LIMITS):
-    unit = launcher.start(limits)
+def run(launcher, code, stdin=b"", limits=DEFAULT_LIMITS, flags=0, **kwargs):
+    unit = launcher.start(limits, **kwargs)
     unit.ready()
-    unit.feed(code, stdin)
+    unit.feed(code, stdin, flags)
     return unit.collect()
 
 
