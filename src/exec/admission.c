@@ -33,15 +33,27 @@ bool engine_may_start(const QueueLine *line, void *userdata) {
         return engine_n_startable(userdata, line) > 0;
 }
 
-int engine_admit(const ExecEngine *e, const char *principal, PrincipalLimits *limits,
+static size_t engine_n_preparing_of(const ExecEngine *e, const char *principal) {
+        size_t n = 0;
+
+        for (const ExecJob *j = e->preparing.first; j; j = j->waiting.next)
+                n += streq(j->request->principal, principal);
+        return n;
+}
+
+int engine_admit(const ExecEngine *e, const ExecRequest *request, PrincipalLimits *limits,
                  char **reterr_message) {
-        size_t n_all = e->n_active, n_running, n_waiting, n_own, n_own_running;
+        const char *principal = request->principal;
+        size_t n_all = e->n_active, n_running, n_waiting, n_own, n_own_running, n_preparing, n_own_preparing;
         const Settings *s = e->settings;
         unsigned own_max = s->queue_max_per_user;
         bool is_held_back;
         int r;
 
         *limits = (PrincipalLimits) {};
+        /* A step of a preparation: the run that waits for it was admitted, also if it was before a drain. */
+        if (request->profile != WIRE_PROFILE_RUN)
+                return 0;
         if (e->is_draining) {
                 (void) str_printf(reterr_message, "The service is stopping and takes no new programs; try "
                                                   "again in some seconds.");
@@ -62,15 +74,23 @@ int engine_admit(const ExecEngine *e, const char *principal, PrincipalLimits *li
                 n_all += engine_n_startable(e, l);
         n_own = queue_n_of(&e->queue, principal);
         n_own_running = engine_n_active_of(e, principal);
-        is_held_back = limits->parallel > 0 && n_own_running + n_own >= limits->parallel;
-        if (n_all < e->n_slots && !is_held_back)
+        n_own_preparing = engine_n_preparing_of(e, principal);
+        /* Who waits for packages takes no slot from whoever can run now. */
+        n_preparing = request->preparation.ops ? e->n_preparing : 0;
+        is_held_back = limits->parallel > 0 &&
+                       n_own_running + n_own + (n_preparing > 0 ? n_own_preparing : 0) >= limits->parallel;
+        if (n_all + n_preparing < e->n_slots && !is_held_back)
                 return 0;
         n_running = MIN_OF(n_all, (size_t) e->n_slots);
         n_waiting = e->queue.n_items - (n_running - e->n_active);
-        if (is_held_back)
-                n_own = n_own_running + n_own - MAX_OF(n_own_running, (size_t) limits->parallel);
-        else
+        if (is_held_back) {
+                size_t n_may_run = MAX_OF(n_own_running, (size_t) limits->parallel);
+
+                n_own = n_own_running + n_own - MIN_OF(n_own_running + n_own, n_may_run);
+        } else
                 n_own -= MIN_OF(n_own, n_running - e->n_active);
+        n_waiting += e->n_preparing;
+        n_own += n_own_preparing;
 
         if (n_waiting >= s->queue_max) {
                 (void) str_printf(reterr_message,

@@ -13,6 +13,8 @@
 /* Units that were stopped and are not dead yet count on the connection as well. */
 #define LEAVING_UNITS_MAX 32
 #define POOL_SIZE_MAX 64
+/* Steps of preparations have units as well, and take no slots from programs that can run. */
+#define STEPS_MAX 40
 
 static const EngineTimes engine_times = {
         .hello_usec = 45 * USEC_PER_SEC,
@@ -32,43 +34,9 @@ static void engine_on_pool_change(void *userdata) {
         engine_update_soon(userdata);
 }
 
-/* Slots */
-
-static void engine_release(ExecEngine *e, ExecJob *j) {
-        if (j->has_slot) {
-                LIST_REMOVE(&e->active, active, j);
-                e->n_active--;
-                j->has_slot = false;
-        }
-}
-
-static void engine_occupy(ExecEngine *e, ExecJob *j) {
-        LIST_APPEND(&e->active, active, j);
-        e->n_active++;
-        j->has_slot = true;
-}
-
 void engine_deliver(ExecEngine *e, ExecJob *j) {
         LIST_APPEND(&e->done, done, j);
         engine_update_soon(e);
-}
-
-void engine_requeue(ExecEngine *e, ExecJob *j) {
-        /* The unit's callback is still on the stack: the unit is freed when the job starts again. */
-        if (queue_push_front(&e->queue, j->request->principal, &j->queue_item) < 0) {
-                job_fail(j, "The daemon is out of memory. Run it again later.");
-                return;
-        }
-        engine_release(e, j);
-        job_set_state(j, JOB_QUEUED);
-        engine_update_soon(e);
-}
-
-static void engine_fail_queued(ExecEngine *e, const char *explanation) {
-        QueueItem *item;
-
-        while ((item = queue_pop(&e->queue)))
-                job_fail(job_of_queue_item(item), explanation);
 }
 
 /* The launcher */
@@ -78,6 +46,7 @@ static void engine_set_sandbox_error(ExecEngine *e, const char *error) {
         (void) str_copy(&e->sandbox.error, error);
         e->is_news = true;
         engine_fail_queued(e, error);
+        engine_fail_set_changes(e, error);
         engine_update_soon(e);
 }
 
@@ -100,8 +69,7 @@ static void engine_on_lost(bool was_ready, const char *why, void *userdata) {
         engine_update_soon(e);
 }
 
-/* True when START may be sent now. Otherwise whoever waits is failed, or an update follows. */
-static bool engine_is_connected(ExecEngine *e) {
+bool engine_is_connected(ExecEngine *e) {
         _cleanup_free_ char *message = NULL, *why = NULL, *explanation = NULL;
         const WireHello *hello = &e->sandbox.hello;
         int r;
@@ -125,6 +93,7 @@ static bool engine_is_connected(ExecEngine *e) {
         (void) sentence_join(hello->reason, hello->remedy, &why);
         (void) str_printf(&explanation, "The sandbox is refused. %s", why ?: "");
         engine_fail_queued(e, explanation ?: "The sandbox is refused.");
+        engine_fail_set_changes(e, explanation ?: "The sandbox is refused.");
         return false;
 }
 
@@ -176,7 +145,7 @@ static void engine_update_done(ExecEngine *e) {
                 LIST_REMOVE(&e->done, done, j);
                 job_result(j, &result);
 
-                if (e->parameters.on_finished)
+                if (e->parameters.on_finished && !job_is_step(j))
                         e->parameters.on_finished(j->request, &result, e->parameters.userdata);
                 if (j->handlers.on_done)
                         j->handlers.on_done(j, &result, j->userdata);
@@ -195,20 +164,23 @@ static void engine_update_done(ExecEngine *e) {
         }
 }
 
-static void engine_update_lingering(ExecEngine *e) {
-        for (ExecJob *j = e->active.first, *next; j; j = next) {
-                next = j->active.next;
-                if (j->state != JOB_LINGERING || j->unit->state != UNIT_DEAD)
-                        continue;
-                engine_release(e, j);
-                job_free(j);
+static void engine_start(ExecEngine *e, ExecJob *j) {
+        j->unit = unit_free(j->unit); /* of the first try, if this is the second */
+        engine_occupy(e, j);
+        job_start(j);
+}
+
+static void engine_update_steps(ExecEngine *e) {
+        while (e->steps_waiting.first && e->n_steps < STEPS_MAX && engine_is_connected(e)) {
+                ExecJob *j = e->steps_waiting.first;
+
+                LIST_REMOVE(&e->steps_waiting, waiting, j);
+                engine_start(e, j);
         }
 }
 
 static void engine_update_queue(ExecEngine *e) {
         while (e->queue.n_items > 0 && e->n_active < e->n_slots) {
-                ExecJob *j;
-
                 QueueItem *item;
 
                 if (!engine_is_connected(e))
@@ -217,10 +189,7 @@ static void engine_update_queue(ExecEngine *e) {
                 item = queue_pop_if(&e->queue, engine_may_start, e);
                 if (!item)
                         return;
-                j = job_of_queue_item(item);
-                j->unit = unit_free(j->unit); /* of the first try, if this is the second */
-                engine_occupy(e, j);
-                job_start(j);
+                engine_start(e, job_of_queue_item(item));
         }
 }
 
@@ -264,7 +233,9 @@ static void engine_update_queries(ExecEngine *e) {
 }
 
 static void engine_update_idle(ExecEngine *e) {
-        bool is_idle = e->n_active == 0 && e->queue.n_items == 0 && !e->done.first;
+        bool is_idle = e->n_active == 0 && e->queue.n_items == 0 && e->n_preparing == 0 &&
+                       e->n_steps == 0 && !e->steps_waiting.first && !e->set_changes.first &&
+                       !e->done.first;
 
         if (is_idle == e->is_idle)
                 return;
@@ -279,7 +250,9 @@ static int engine_update(sd_event_source *s, void *userdata) {
         (void) s;
 
         engine_update_done(e);
+        engine_update_set_changes(e);
         engine_update_lingering(e);
+        engine_update_steps(e);
         engine_update_queue(e);
         engine_update_pool(e);
         engine_update_queries(e);
@@ -310,7 +283,8 @@ int engine_new_with_times(const ExecEngineParameters *p, const EngineTimes *time
 
         pool_size = MIN_OF((size_t) p->settings->pool_size, (size_t) POOL_SIZE_MAX);
         e->n_slots = MIN_OF(settings_parallel(p->settings),
-                            (unsigned) (WIRE_JOBS_PER_CONNECTION_MAX - LEAVING_UNITS_MAX - pool_size));
+                            (unsigned) (WIRE_JOBS_PER_CONNECTION_MAX - LEAVING_UNITS_MAX - STEPS_MAX -
+                                        pool_size));
         pool_init(&e->pool, e->event, pool_size, times->pause_usec, engine_on_pool_change, e);
 
         r = str_copy(&e->sandbox.error, "The launcher was not asked yet.");
@@ -359,19 +333,28 @@ ExecEngine* exec_engine_free(ExecEngine *e) {
 
         while ((item = queue_pop(&e->queue)))
                 job_free(job_of_queue_item(item));
+        while ((j = e->preparing.first)) {
+                engine_leave_preparing(e, j);
+                job_free(j);
+        }
+        while ((j = e->steps_waiting.first)) {
+                LIST_REMOVE(&e->steps_waiting, waiting, j);
+                job_free(j);
+        }
         while ((j = e->done.first)) {
                 LIST_REMOVE(&e->done, done, j);
                 if (!j->has_slot)
                         job_free(j);
         }
-        while ((j = e->active.first)) {
-                LIST_REMOVE(&e->active, active, j);
+        while ((j = e->active.first ?: e->steps.first)) {
+                engine_release(e, j);
                 job_free(j);
         }
         while ((q = e->queries.first)) {
                 LIST_REMOVE(&e->queries, queries, q);
                 free(q);
         }
+        engine_drop_set_changes(e);
         pool_done(&e->pool);
         queue_done(&e->queue);
         launcher_client_free(e->client);
@@ -392,14 +375,14 @@ int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHa
         assert(handlers && handlers->on_done);
         assert(reterr_message);
 
-        r = engine_admit(e, take_request->principal, &limits, reterr_message);
+        r = engine_admit(e, take_request, &limits, reterr_message);
         if (r != 0)
                 return r;
 
         r = job_new(e, handlers, userdata, &j);
         if (r < 0)
                 return r;
-        r = queue_push(&e->queue, take_request->principal, &j->queue_item);
+        r = engine_line_up(e, take_request, j);
         if (r < 0)
                 return r;
 
@@ -407,10 +390,15 @@ int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHa
         if (limits.timeout_usec > 0)
                 take_request->timeout_usec = MIN_OF(take_request->timeout_usec, limits.timeout_usec);
         j->request = take_request;
-        pool_want(&e->pool);
+        j->interpreter = take_request->interpreter;
+        memcpy(j->environment, take_request->environment, sizeof(j->environment));
+        if (job_may_be_warm(j))
+                pool_want(&e->pool);
         engine_update_soon(e);
         if (ret)
                 *ret = j;
+        if (take_request->preparation.ops)
+                job_prepare(j);
         TAKE_PTR(j);
         return 0;
 }
@@ -456,7 +444,7 @@ size_t exec_engine_n_running(const ExecEngine *e) {
 
 size_t exec_engine_n_queued(const ExecEngine *e) {
         assert(e);
-        return e->queue.n_items;
+        return e->queue.n_items + e->n_preparing;
 }
 
 size_t exec_engine_n_warm(const ExecEngine *e) {

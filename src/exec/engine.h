@@ -36,6 +36,8 @@ struct EngineQuery {
         LIST_LINK(EngineQuery) queries;
 };
 
+typedef struct SetChange SetChange;
+
 struct ExecEngine {
         ExecEngineParameters parameters;
         sd_event *event;
@@ -48,9 +50,15 @@ struct ExecEngine {
         bool is_news;  /* sandbox was just (not) learned: who asked is told now */
         LIST_HEAD(EngineQuery) queries;
 
+        LIST_HEAD(SetChange) set_changes;
+
         Queue queue;
         LIST_HEAD(ExecJob) active;
         size_t n_active;
+        LIST_HEAD(ExecJob) preparing; /* who waits for packages; counts as waiting in the queue */
+        size_t n_preparing;
+        LIST_HEAD(ExecJob) steps_waiting, steps; /* of preparations: for the launcher, and with a unit */
+        size_t n_steps;
         LIST_HEAD(ExecJob) done;
         Pool pool;
 
@@ -69,10 +77,29 @@ void engine_deliver(ExecEngine *e, ExecJob *j);
 /* The job's unit ended before it had the code: back to the front of the queue, without the unit. */
 void engine_requeue(ExecEngine *e, ExecJob *j);
 
+/* slots.c */
+int engine_line_up(ExecEngine *e, const ExecRequest *request, ExecJob *j); /* 0 or -ENOMEM */
+void engine_leave_preparing(ExecEngine *e, ExecJob *j);
+void engine_leave_queue(ExecEngine *e, ExecJob *j);
+void engine_occupy(ExecEngine *e, ExecJob *j);
+void engine_release(ExecEngine *e, ExecJob *j);
+void engine_fail_queued(ExecEngine *e, const char *explanation);
+void engine_update_lingering(ExecEngine *e); /* frees what is answered and dead by now */
+
+
+/* True when START may be sent now. Otherwise whoever waits is failed, or an update follows. */
+bool engine_is_connected(ExecEngine *e);
+
+/* set-change.c */
+void engine_update_set_changes(ExecEngine *e);
+void engine_fail_set_changes(ExecEngine *e, const char *why); /* those that were not sent */
+void engine_drop_set_changes(ExecEngine *e);
+
 /* admission.c. engine_admit() returns 0, EXEC_E_BUSY with a sentence, or -errno. */
 ExecJob* job_of_queue_item(QueueItem *item);
 bool engine_may_start(const QueueLine *line, void *userdata);
-int engine_admit(const ExecEngine *e, const char *principal, PrincipalLimits *limits, char **reterr_message);
+int engine_admit(const ExecEngine *e, const ExecRequest *request, PrincipalLimits *limits,
+                 char **reterr_message);
 
 void engine_unit_parameters(const ExecEngine *e, uint64_t runtime_usec, UnitParameters *ret);
 HintFacts engine_hint_facts(const ExecEngine *e);

@@ -25,17 +25,17 @@ typedef struct ExecResult {
         int exit_code;             /* 0..255; 128+n for a signal; -1 for a timeout and where none exists */
         int signal;                /* 0: none */
         uint64_t queued_usec, duration_usec; /* waiting; from code sent to program dead */
+        uint64_t preparation_usec; /* waiting for its packages, before that */
         uint64_t cpu_usec;         /* WIRE_UNKNOWN when not accounted */
         uint64_t memory_peak_bytes;
         const Capture *out, *err;  /* borrowed from the job, valid during the callback */
         char *message;             /* one sentence: what happened and what to do; NULL for EXEC_OK */
-        char **hints;              /* guesses from the last error line, each a sentence */
+        char **hints;              /* warnings, and guesses from the last error line, each a sentence */
         bool did_run;              /* false: the program was never started; message says why */
         char unit[64];
 } ExecResult;
 
 typedef struct ExecEngine ExecEngine;
-typedef struct ExecJob ExecJob;
 
 /* Called from the event loop, never from within exec_engine_submit(). After on_done the job is gone.
  * Any of them may be NULL except on_done. */
@@ -95,9 +95,27 @@ void exec_job_cancel(ExecJob *j);
 /* Ends the run as well, but its handlers are still called: on_done with status cancelled follows. */
 void exec_job_stop(ExecJob *j);
 
+/* Its packages are there, so it queues for a slot. environment: "" for none. warnings (may be NULL) become
+ * hints of the result. */
+void exec_job_prepared(ExecJob *j, unsigned interpreter, const char *environment, char *const *warnings);
+
+/* It cannot run: its answer is message (copied) as it stands, with EXEC_ERROR where the caller can change
+ * that, or EXEC_INFRA_ERROR. */
+void exec_job_prepare_failed(ExecJob *j, ExecStatus status, const char *message);
+
+/* What its preparation does now ("downloading 3/7 numpy"); "": it is not being prepared. */
+void exec_job_set_phase(ExecJob *j, const char *phase);
+const char* exec_job_phase(const ExecJob *j);
+
 const char* exec_job_run_id(const ExecJob *j);
 uint64_t exec_job_elapsed_usec(const ExecJob *j); /* since its code was sent, 0 before */
 const Capture* exec_job_stream(const ExecJob *j, int stream);
+
+/* Renames or removes a set (wire/wire.h). on_done is called exactly once from the event loop, unless
+ * exec_engine_free() comes first; error: 0 or an errno, ECONNRESET without a launcher; text: a sentence with an
+ * error. */
+int exec_engine_change_set(ExecEngine *e, WireSetAction action, const char *environment, const char *to,
+                           void (*on_done)(int error, const char *text, void *userdata), void *userdata);
 
 /* Connects when necessary and reports once known. on_info is called from the event loop exactly once. */
 int exec_engine_query_sandbox(ExecEngine *e, void (*on_info)(const ExecSandboxInfo *info, void *userdata),

@@ -5,10 +5,12 @@
 #include "base/strv.h"
 #include "base/timeutil.h"
 #include "exec/engine.h"
+#include "exec/size-text.h"
 #include "exec/timer.h"
 
 static const uint16_t allowed_next[_JOB_STATE_MAX] _unused_ = { /* by assert() */
-        [JOB_QUEUED] = 1 << JOB_STARTING | 1 << JOB_DONE,
+        [JOB_QUEUED] = 1 << JOB_PREPARING | 1 << JOB_STARTING | 1 << JOB_DONE,
+        [JOB_PREPARING] = 1 << JOB_QUEUED | 1 << JOB_DONE,
         [JOB_STARTING] = 1 << JOB_QUEUED | 1 << JOB_SENDING | 1 << JOB_ENDING | 1 << JOB_DONE,
         [JOB_SENDING] = 1 << JOB_QUEUED | 1 << JOB_RUNNING | 1 << JOB_ENDING | 1 << JOB_DONE,
         [JOB_RUNNING] = 1 << JOB_QUEUED | 1 << JOB_ENDING | 1 << JOB_DONE,
@@ -32,7 +34,9 @@ void job_set_state(ExecJob *j, JobState state) {
         j->state = state;
         timer_disarm(j->timer_source);
 
-        if (state == JOB_RUNNING)
+        if (state == JOB_PREPARING)
+                r = job_arm(j, j->request->preparation.timeout_usec);
+        else if (state == JOB_RUNNING)
                 r = job_arm(j, j->request->timeout_usec);
         else if (state == JOB_ENDING)
                 r = job_arm(j, j->engine->times.answer_usec);
@@ -57,13 +61,29 @@ static void job_end(ExecJob *j, JobReason reason) {
         unit_stop(j->unit);
 }
 
+/* Its packages took too long. */
+static void job_give_up_preparing(ExecJob *j) {
+        SizeText limit = size_text_usec(j->request->preparation.timeout_usec);
+        const char *phase = exec_job_phase(j);
+        _cleanup_free_ char *message = NULL;
+
+        (void) str_printf(&message, "Its packages were not ready within the time limit of %s for that%s%s%s, "
+                                    "so it was not run. Name fewer or smaller packages; administrators: see "
+                                    "whether the package index is slow, or raise PrepareTimeoutSec=.",
+                          limit.text, *phase ? " (" : "", phase, *phase ? ")" : "");
+        j->request->preparation.ops->cancel(j->request->preparation.data);
+        exec_job_prepare_failed(j, EXEC_ERROR, message ?: "Its packages were not ready in time.");
+}
+
 static int job_on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         ExecJob *j = userdata;
 
         (void) s;
         (void) usec;
 
-        if (j->state == JOB_RUNNING)
+        if (j->state == JOB_PREPARING)
+                job_give_up_preparing(j);
+        else if (j->state == JOB_RUNNING)
                 job_end(j, JOB_REASON_TIMEOUT);
         else if (j->state == JOB_ENDING)
                 job_set_state(j, JOB_DONE);
@@ -197,6 +217,8 @@ ExecJob* job_free(ExecJob *j) {
         unit_free(j->unit);
         exec_request_free(j->request);
         free(j->explanation);
+        free(j->phase);
+        strv_free(j->warnings);
         free(j);
         return NULL;
 }
@@ -204,6 +226,30 @@ ExecJob* job_free(ExecJob *j) {
 /* own: a principal's, 0 where it has none. */
 static uint64_t smaller_limit(uint64_t common, uint64_t own) {
         return own > 0 ? MIN_OF(common, own) : common;
+}
+
+bool job_is_step(const ExecJob *j) {
+        return j->request->profile != WIRE_PROFILE_RUN;
+}
+
+bool job_may_be_warm(const ExecJob *j) {
+        return !j->is_retry && j->request->limits.memory_max_bytes == 0 && !job_is_step(j) &&
+               !*j->environment && j->interpreter == 0;
+}
+
+static void job_unit_parameters(const ExecJob *j, UnitParameters *p) {
+        const ExecRequest *q = j->request;
+        const WireLimits *own = &q->resources;
+
+        engine_unit_parameters(j->engine, q->timeout_usec, p);
+        p->limits.memory_max_bytes = smaller_limit(own->memory_max_bytes ?: p->limits.memory_max_bytes,
+                                                   q->limits.memory_max_bytes);
+        p->limits.tasks_max = own->tasks_max ?: p->limits.tasks_max;
+        p->limits.cpu_quota_per_sec_usec = own->cpu_quota_per_sec_usec ?: p->limits.cpu_quota_per_sec_usec;
+        p->max_output_bytes = q->max_output_bytes ?: p->max_output_bytes;
+        p->profile = q->profile;
+        p->interpreter = j->interpreter;
+        p->environment = j->environment;
 }
 
 void job_start(ExecJob *j) {
@@ -216,17 +262,13 @@ void job_start(ExecJob *j) {
 
         j->started_usec = now_monotonic_usec();
         j->sent_usec = 0;
-        /* A warm unit has the memory that everybody may have. */
-        j->unit = j->is_retry || j->request->limits.memory_max_bytes > 0 ? NULL :
-                                                                            pool_take(&j->engine->pool);
+        j->unit = job_may_be_warm(j) ? pool_take(&j->engine->pool) : NULL;
         j->is_warm = j->unit;
 
         if (j->unit)
                 unit_set_handlers(j->unit, &job_unit_handlers, j);
         else {
-                engine_unit_parameters(j->engine, j->request->timeout_usec, &p);
-                p.limits.memory_max_bytes = smaller_limit(p.limits.memory_max_bytes,
-                                                          j->request->limits.memory_max_bytes);
+                job_unit_parameters(j, &p);
                 r = unit_new(&p, &job_unit_handlers, j, &j->unit);
                 if (r < 0) {
                         job_fail(j, r == -EMFILE || r == -ENFILE ?
@@ -242,6 +284,73 @@ void job_start(ExecJob *j) {
         job_set_state(j, JOB_STARTING);
         if (j->unit->state == UNIT_READY)
                 job_send(j);
+}
+
+void job_prepare(ExecJob *j) {
+        const ExecPreparation *p = &j->request->preparation;
+
+        job_set_state(j, JOB_PREPARING);
+        if (j->state == JOB_PREPARING && p->ops->start(p->data, j) < 0)
+                exec_job_prepare_failed(j, EXEC_INFRA_ERROR, "The daemon is out of memory. Run it again later.");
+}
+
+/* Out of JOB_PREPARING, for whatever comes next. */
+static void job_end_preparing(ExecJob *j) {
+        j->prepared_usec = now_monotonic_usec();
+        free(TAKE_PTR(j->phase));
+        engine_leave_preparing(j->engine, j);
+}
+
+void exec_job_prepared(ExecJob *j, unsigned interpreter, const char *environment, char *const *warnings) {
+        int r = 0;
+
+        assert(j);
+        assert(environment && strlen(environment) < sizeof(j->environment));
+
+        if (j->state != JOB_PREPARING)
+                return;
+
+        job_end_preparing(j);
+        j->interpreter = interpreter;
+        memcpy(j->environment, environment, strlen(environment) + 1);
+        STRV_FOREACH(w, warnings)
+                r = r < 0 ? r : strv_extend(&j->warnings, *w);
+        if (r >= 0)
+                r = queue_push(&j->engine->queue, j->request->principal, &j->queue_item);
+        if (r < 0) {
+                job_fail(j, "The daemon is out of memory. Run it again later.");
+                return;
+        }
+        job_set_state(j, JOB_QUEUED);
+        engine_update_soon(j->engine);
+}
+
+void exec_job_prepare_failed(ExecJob *j, ExecStatus status, const char *message) {
+        assert(j);
+        assert(status == EXEC_ERROR || status == EXEC_INFRA_ERROR);
+        assert(message);
+
+        if (j->state != JOB_PREPARING)
+                return;
+
+        job_end_preparing(j);
+        j->reason = JOB_REASON_UNPREPARED;
+        j->unprepared_status = status;
+        (void) str_copy(&j->explanation, message);
+        job_set_state(j, JOB_DONE);
+}
+
+void exec_job_set_phase(ExecJob *j, const char *phase) {
+        assert(j);
+        assert(phase);
+
+        if (j->state == JOB_PREPARING)
+                (void) str_copy(&j->phase, phase);
+}
+
+const char* exec_job_phase(const ExecJob *j) {
+        assert(j);
+        return j->phase ?: "";
 }
 
 void job_fail(ExecJob *j, const char *explanation) {
@@ -278,7 +387,8 @@ void job_result(const ExecJob *j, ExecResult *r) {
 
         u = j->unit;
         *r = (ExecResult) {
-                .queued_usec = (j->started_usec ?: j->ended_usec) - j->submitted_usec,
+                .preparation_usec = j->prepared_usec > 0 ? j->prepared_usec - j->submitted_usec : 0,
+                .queued_usec = (j->started_usec ?: j->ended_usec) - (j->prepared_usec ?: j->submitted_usec),
                 .duration_usec = job_duration_usec(j),
                 .cpu_usec = WIRE_UNKNOWN,
                 .memory_peak_bytes = WIRE_UNKNOWN,
@@ -291,6 +401,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .reason = j->reason,
                 .is_sent = u && job_is_started(j),
                 .explanation = j->explanation,
+                .unprepared_status = j->unprepared_status,
                 .timeout_usec = j->request->timeout_usec,
                 .max_timeout_usec = smaller_limit(j->engine->settings->max_timeout_usec,
                                                   j->request->limits.timeout_usec),
@@ -317,13 +428,21 @@ void job_result(const ExecJob *j, ExecResult *r) {
         }
 
         result_judge(&f, r);
+        /* What there is no memory for is left out, as with other hints. */
+        STRV_FOREACH(w, j->warnings)
+                (void) strv_extend(&r->hints, *w);
 }
 
 void exec_job_stop(ExecJob *j) {
         assert(j);
 
         if (j->state == JOB_QUEUED) {
-                queue_remove(&j->engine->queue, &j->queue_item);
+                engine_leave_queue(j->engine, j);
+                j->reason = JOB_REASON_CANCELLED;
+                job_set_state(j, JOB_DONE);
+        } else if (j->state == JOB_PREPARING) {
+                j->request->preparation.ops->cancel(j->request->preparation.data);
+                job_end_preparing(j);
                 j->reason = JOB_REASON_CANCELLED;
                 job_set_state(j, JOB_DONE);
         } else

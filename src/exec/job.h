@@ -3,6 +3,8 @@
 
 /* ExecJob: one request on its way from submission to its answer.
  *
+ *      PREPARING --> QUEUED (only where packages are wanted)
+ *
  *      QUEUED --> STARTING --> SENDING --> RUNNING --> ENDING --> DONE --> (freed)
  *         ^          |            |          | |                   |
  *         +--retry---+------------+----------+ +---- dead ---------+--> LINGERING --> (freed)
@@ -22,6 +24,7 @@
 
 typedef enum JobState {
         JOB_QUEUED,    /* waits for a slot, or for the launcher */
+        JOB_PREPARING, /* waits for its packages, before it is QUEUED */
         JOB_STARTING,  /* has a unit whose runner is not READY */
         JOB_SENDING,   /* the code is on its way */
         JOB_RUNNING,   /* the deadline's timer runs */
@@ -39,30 +42,48 @@ struct ExecJob {
 
         JobState state;
         JobReason reason;
-        char *explanation;        /* JOB_REASON_FAILED; NULL: the unit tells */
+        char *explanation;        /* JOB_REASON_FAILED; NULL: the unit tells. JOB_REASON_UNPREPARED */
+        ExecStatus unprepared_status;
         char run_id[RANDOM_HEX_ID_CHARS + 1];
         Unit *unit;
+        char environment[SHA256_HEX_CHARS + 1]; /* as the request says, or as it was prepared */
+        unsigned interpreter;
+        char *phase;              /* PREPARING: what is done now */
+        char **warnings;          /* of the preparation */
         bool has_slot, is_warm, is_retry;
         bool is_announced;
-        uint64_t submitted_usec, started_usec, sent_usec, ended_usec; /* 0: not yet */
-        sd_event_source *timer_source; /* RUNNING: the deadline; ENDING: the patience with a kill */
+        uint64_t submitted_usec, prepared_usec, started_usec, sent_usec, ended_usec; /* 0: not yet */
+        sd_event_source *timer_source; /* PREPARING: its budget; RUNNING: the deadline; ENDING: the
+                                        * patience with a kill */
 
         QueueItem queue_item;
-        LIST_LINK(ExecJob) active; /* engine's jobs with a slot */
+        LIST_LINK(ExecJob) active; /* engine's jobs with a slot, or steps of a preparation */
+        LIST_LINK(ExecJob) waiting; /* engine's jobs that are PREPARING, or steps that wait for the launcher */
         LIST_LINK(ExecJob) done;   /* engine's jobs to deliver */
 };
 
+/* Takes nothing. */
 int job_new(ExecEngine *e, const ExecJobHandlers *handlers, void *userdata, ExecJob **ret);
 
 /* Frees the request and the unit as well. The job must be in none of the engine's lists. */
 ExecJob* job_free(ExecJob *j);
 DEFINE_CLEANUP(ExecJob*, job_free);
 
+/* A job with a preparation, before anything else. */
+void job_prepare(ExecJob *j);
+
 /* From the queue into a slot: takes a warm unit or starts one. */
 void job_start(ExecJob *j);
 
 /* The one place where a state changes. */
 void job_set_state(ExecJob *j, JobState state);
+
+/* A step of a preparation, of whatever profile: it holds no slot and waits in no queue, for its number is
+ * bounded by whoever starts it. */
+bool job_is_step(const ExecJob *j);
+
+/* A warm unit has the memory that everybody may have, and the first interpreter without packages. */
+bool job_may_be_warm(const ExecJob *j);
 
 /* Over without a unit, or with the one it has dead or dying: explanation says why (copied). */
 void job_fail(ExecJob *j, const char *explanation);

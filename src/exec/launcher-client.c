@@ -136,6 +136,8 @@ static int client_dispatch(LauncherClient *c, const WireMessage *m) {
                           m->header.job_id);
                 return 0;
         }
+        if ((m->header.type == WIRE_SET_DONE) != j->is_set_change)
+                return -EBADMSG;
         if (m->header.type != WIRE_STARTED)
                 client_unregister(c, j);
         j->on_message(j, m);
@@ -314,7 +316,7 @@ static int client_send(LauncherClient *c, const WireMessage *m, const int *take_
         return 0;
 }
 
-int launcher_client_start(LauncherClient *c, LauncherJob *j, const WireLimits *limits,
+int launcher_client_start(LauncherClient *c, LauncherJob *j, const LauncherOrder *order,
                           const int take_fds[static _WIRE_FD_MAX]) {
         WireMessage m = {};
         int r;
@@ -323,13 +325,45 @@ int launcher_client_start(LauncherClient *c, LauncherJob *j, const WireLimits *l
         assert(c->state == LAUNCHER_READY);
         assert(j && j->on_message && j->on_lost);
         assert(j->id == 0);
-        assert(limits);
+        assert(order);
 
         wire_header_init(&m, WIRE_START, ++c->last_job_id);
-        m.start.profile = WIRE_PROFILE_RUN;
-        m.start.limits = *limits;
+        m.start.profile = (uint32_t) order->profile;
+        m.start.interpreter = order->interpreter;
+        if (order->environment && *order->environment) {
+                assert(strlen(order->environment) == sizeof(m.start.environment));
+                memcpy(m.start.environment, order->environment, sizeof(m.start.environment));
+        }
+        m.start.limits = order->limits;
 
         r = client_send(c, &m, take_fds, _WIRE_FD_MAX);
+        if (r < 0)
+                return r;
+
+        j->id = c->last_job_id;
+        LIST_APPEND(&c->jobs, jobs, j);
+        return 0;
+}
+
+int launcher_client_set(LauncherClient *c, LauncherJob *j, WireSetAction action, const char *environment,
+                        const char *to) {
+        WireMessage m = {};
+        int r;
+
+        assert(c);
+        assert(c->state == LAUNCHER_READY);
+        assert(j && j->on_message && j->on_lost);
+        assert(j->id == 0);
+        assert(environment && strlen(environment) == sizeof(m.set.environment));
+        assert(!to || strlen(to) == sizeof(m.set.to));
+
+        wire_header_init(&m, WIRE_SET, ++c->last_job_id);
+        m.set.action = (uint32_t) action;
+        memcpy(m.set.environment, environment, sizeof(m.set.environment));
+        if (to)
+                memcpy(m.set.to, to, sizeof(m.set.to));
+
+        r = client_send(c, &m, NULL, 0);
         if (r < 0)
                 return r;
 

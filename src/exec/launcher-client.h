@@ -27,14 +27,22 @@ typedef enum LauncherState {
         LAUNCHER_READY,
 } LauncherState;
 
-/* One started unit, embedded in its owner. Registered from launcher_client_start() until its last message
- * (FINISHED or REFUSED), on_lost or launcher_client_forget(). Handlers may not destroy the client. */
+/* One started unit or change of a set, embedded in its owner. Registered from launcher_client_start() until
+ * its last message (FINISHED, REFUSED or SET_DONE), on_lost or launcher_client_forget(). Handlers may not destroy the client. */
 struct LauncherJob {
         uint64_t id; /* 0: not registered */
+        bool is_set_change;
         void (*on_message)(LauncherJob *j, const WireMessage *m);
         void (*on_lost)(LauncherJob *j);
         LIST_LINK(LauncherJob) jobs;
 };
+
+typedef struct LauncherOrder {
+        WireProfile profile;
+        unsigned interpreter;
+        const char *environment; /* 64 hex digits; NULL or "": none */
+        WireLimits limits;
+} LauncherOrder;
 
 typedef struct LauncherClientParameters {
         sd_event *event;
@@ -62,8 +70,12 @@ LauncherState launcher_client_state(const LauncherClient *c);
 void launcher_client_break(LauncherClient *c, const char *why);
 
 /* Sends START, or queues it. The client must be READY. Takes the fds on success only. */
-int launcher_client_start(LauncherClient *c, LauncherJob *j, const WireLimits *limits,
+int launcher_client_start(LauncherClient *c, LauncherJob *j, const LauncherOrder *order,
                           const int take_fds[static _WIRE_FD_MAX]);
+
+/* Sends SET; its answer is the job's only message. As launcher_client_start() otherwise. */
+int launcher_client_set(LauncherClient *c, LauncherJob *j, WireSetAction action, const char *environment,
+                        const char *to);
 
 /* Sends STOP: the job's whole cgroup is killed. FINISHED follows. */
 void launcher_client_stop(LauncherClient *c, const LauncherJob *j);

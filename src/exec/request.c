@@ -38,6 +38,8 @@ ExecRequest* exec_request_free(ExecRequest *r) {
         if (!r)
                 return NULL;
 
+        if (r->preparation.ops && r->preparation.data)
+                r->preparation.ops->free(r->preparation.data);
         free(r->tool);
         free(r->principal);
         free(r->client_name);

@@ -3,12 +3,14 @@
 
 /* ExecRequest: one program as it was asked for, and the words for how it can end. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/digest.h"
 #include "base/limits.h"
 #include "base/macro.h"
+#include "wire/wire.h"
 
 typedef enum ExecStatus {
         EXEC_RUNNING,
@@ -25,6 +27,23 @@ typedef enum ExecStatus {
 
 const char* exec_status_to_string(ExecStatus s);
 
+typedef struct ExecJob ExecJob;
+
+/* What a run waits for before it queues for a slot: somebody else makes its packages. data belongs to the
+ * request. After start() exactly one of exec_job_prepared(), exec_job_prepare_failed() and cancel() ends the
+ * wait; the first two also from within start(). */
+typedef struct ExecPreparationOps {
+        int (*start)(void *data, ExecJob *j); /* 0 or -errno, which ends the run */
+        void (*cancel)(void *data);           /* nobody waits any more */
+        void (*free)(void *data);             /* the run is over and its unit dead; data is in use no more */
+} ExecPreparationOps;
+
+typedef struct ExecPreparation {
+        const ExecPreparationOps *ops;        /* NULL: waits for nothing */
+        void *data;
+        uint64_t timeout_usec;
+} ExecPreparation;
+
 /* All strings and buffers are owned by the request. Immutable after submission. */
 typedef struct ExecRequest {
         char *tool;            /* "exec" */
@@ -35,6 +54,12 @@ typedef struct ExecRequest {
         char *stdin_data;      /* may be NULL */
         size_t stdin_bytes;
         uint64_t timeout_usec; /* clamped already */
+        ExecPreparation preparation;
+        WireProfile profile;   /* other than RUN: a step of a preparation, which waits in no queue */
+        unsigned interpreter;  /* index into HELLO's list */
+        char environment[SHA256_HEX_CHARS + 1]; /* a set, or the leaf that a preparation works in; "": none */
+        WireLimits resources;  /* in place of the settings', where not 0; runtime_max_usec is ignored */
+        uint64_t max_output_bytes;              /* kept of each stream; 0: as the settings say */
         char code_sha256[SHA256_HEX_CHARS + 1];
         PrincipalLimits limits; /* of this principal, as admission found them; set by the engine */
 } ExecRequest;

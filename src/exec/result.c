@@ -265,6 +265,9 @@ void result_judge(const ResultFacts *f, ExecResult *r) {
                                                "one stream; the begin and the end of it are shown. Print "
                                                "less, or a summary.",
                                   size_text_bytes(f->output_limit_bytes).text);
+        } else if (f->reason == JOB_REASON_UNPREPARED) {
+                r->status = f->unprepared_status;
+                (void) str_copy(&r->message, f->explanation);
         } else if (f->reason == JOB_REASON_FAILED || !f->is_sent || !is_finished)
                 judge_failure(f, r);
         else

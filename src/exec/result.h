@@ -18,13 +18,16 @@ typedef enum JobReason {
         JOB_REASON_CANCELLED,
         JOB_REASON_OUTPUT_LIMIT,
         JOB_REASON_FAILED, /* something of ours does not work */
+        JOB_REASON_UNPREPARED, /* its packages cannot be had */
 } JobReason;
 
 /* Everything that the verdict depends on. */
 typedef struct ResultFacts {
         JobReason reason;
         bool is_sent;                  /* the program got started: its code was with the runner completely */
-        const char *explanation;       /* JOB_REASON_FAILED: a sentence, or NULL: the fault says it */
+        const char *explanation;       /* JOB_REASON_FAILED: a sentence, or NULL: the fault says it;
+                                        * JOB_REASON_UNPREPARED: the whole message */
+        ExecStatus unprepared_status;
         uint64_t timeout_usec, max_timeout_usec;
         uint64_t output_limit_bytes;   /* per stream, at which a flood is ended */
         HintFacts hint_facts;

@@ -290,6 +290,7 @@ int unit_new(const UnitParameters *p, const UnitHandlers *handlers, void *userda
                 return -ENOMEM;
 
         u->parameters = *p;
+        u->parameters.environment = NULL;
         u->control_fd = u->word.directory_fd = -EBADF;
         u->handlers = handlers;
         u->userdata = userdata;
@@ -306,7 +307,12 @@ int unit_new(const UnitParameters *p, const UnitHandlers *handlers, void *userda
         if (r < 0)
                 return r;
 
-        r = launcher_client_start(p->client, &u->job, &p->limits,
+        r = launcher_client_start(p->client, &u->job, &(const LauncherOrder) {
+                                          .profile = p->profile,
+                                          .interpreter = p->interpreter,
+                                          .environment = p->environment,
+                                          .limits = p->limits,
+                                  },
                                   (const int[]) { [WIRE_FD_CONTROL] = control, [WIRE_FD_STDOUT] = out,
                                                   [WIRE_FD_STDERR] = err });
         if (r < 0)

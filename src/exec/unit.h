@@ -65,6 +65,9 @@ typedef struct UnitParameters {
         sd_event *event;
         LauncherClient *client;
         WireLimits limits;
+        WireProfile profile;
+        unsigned interpreter;
+        const char *environment; /* borrowed during unit_new() only; NULL: none */
         size_t max_output_bytes; /* kept of each stream */
         uint64_t ready_timeout_usec, dead_timeout_usec;
         bool is_user;            /* a user's manager: init reports the wait status on the control socket */

@@ -19,6 +19,9 @@ static int newest_line(const Progress *p, Buffer *b) {
         const Capture *c;
         int r;
 
+        if (*exec_job_phase(p->job))
+                return clean_append(exec_job_phase(p->job), strlen(exec_job_phase(p->job)), LINE_BYTES_SHOWN,
+                                    b);
         if (p->newest_stream == 0)
                 return 0;
         c = exec_job_stream(p->job, p->newest_stream);

@@ -134,6 +134,7 @@ static void run_on_done(ExecJob *j, const ExecResult *r, void *userdata) {
         run->signal = r->signal;
         run->duration_usec = r->duration_usec;
         run->queued_usec = r->queued_usec;
+        run->preparation_usec = r->preparation_usec;
         run->cpu_usec = r->cpu_usec;
         run->memory_peak_bytes = r->memory_peak_bytes;
         run->out_bytes = r->out->n_total;
@@ -149,16 +150,9 @@ static void run_on_done(ExecJob *j, const ExecResult *r, void *userdata) {
                 (void) strncat(run->hints, *h, sizeof(run->hints) - strlen(run->hints) - 1);
 }
 
-int rig_submit_as(Rig *rig, Run *run, const char *principal, const char *code, const char *input,
-                  uint64_t timeout_usec, char message[static 512]) {
-        static const ExecJobHandlers handlers = {
-                .on_started = run_on_started, .on_output = run_on_output, .on_done = run_on_done,
-        };
-        _cleanup_(exec_request_freep) ExecRequest *q = NULL;
-        _cleanup_free_ char *why = NULL;
-        int r;
+ExecRequest* rig_request(const char *principal, const char *code, const char *input, uint64_t timeout_usec) {
+        ExecRequest *q;
 
-        *run = (Run) {};
         need(exec_request_new(&q) >= 0);
         need(str_copy(&q->tool, "exec") >= 0);
         need(str_copy(&q->principal, principal) >= 0);
@@ -167,13 +161,29 @@ int rig_submit_as(Rig *rig, Run *run, const char *principal, const char *code, c
         need(str_copy(&q->stdin_data, input) >= 0);
         q->stdin_bytes = input ? strlen(input) : 0;
         q->timeout_usec = timeout_usec;
+        return q;
+}
 
+int rig_submit_request(Rig *rig, Run *run, ExecRequest *take_request, char message[static 512]) {
+        static const ExecJobHandlers handlers = {
+                .on_started = run_on_started, .on_output = run_on_output, .on_done = run_on_done,
+        };
+        _cleanup_(exec_request_freep) ExecRequest *q = take_request;
+        _cleanup_free_ char *why = NULL;
+        int r;
+
+        *run = (Run) {};
         run->submitted_usec = now_monotonic_usec();
         r = exec_engine_submit(rig_engine(rig), q, &handlers, run, &run->job, &why);
         if (r == 0)
                 TAKE_PTR(q);
         (void) snprintf(message, 512, "%s", why ?: "");
         return r;
+}
+
+int rig_submit_as(Rig *rig, Run *run, const char *principal, const char *code, const char *input,
+                  uint64_t timeout_usec, char message[static 512]) {
+        return rig_submit_request(rig, run, rig_request(principal, code, input, timeout_usec), message);
 }
 
 void rig_submit(Rig *rig, Run *run, const char *code) {
@@ -206,7 +216,8 @@ bool rig_wait_done(Rig *rig, const Run *run) {
 static bool is_idle(const void *data) {
         const Rig *rig = data;
 
-        return exec_engine_n_running(rig->engine) == 0 && exec_engine_n_queued(rig->engine) == 0;
+        return exec_engine_n_running(rig->engine) == 0 && exec_engine_n_queued(rig->engine) == 0 &&
+               rig->engine->n_steps == 0;
 }
 
 bool rig_wait_idle(Rig *rig) {

@@ -30,7 +30,7 @@ typedef struct Run {
         uint64_t submitted_usec, done_usec;
         ExecStatus status;
         int exit_code, signal;
-        uint64_t duration_usec, queued_usec, cpu_usec, memory_peak_bytes;
+        uint64_t duration_usec, queued_usec, preparation_usec, cpu_usec, memory_peak_bytes;
         uint64_t out_bytes, err_bytes, seen_bytes[3];
         char out[4096], err[4096], message[1024], hints[1024], run_id[RANDOM_HEX_ID_CHARS + 1], unit[64];
         bool did_run;
@@ -49,6 +49,10 @@ extern const EngineTimes rig_times;
 int rig_submit_as(Rig *rig, Run *run, const char *principal, const char *code, const char *input,
                   uint64_t timeout_usec, char message[static 512]);
 void rig_submit(Rig *rig, Run *run, const char *code);
+
+/* The same in two steps, for what else a request can say. */
+ExecRequest* rig_request(const char *principal, const char *code, const char *input, uint64_t timeout_usec);
+int rig_submit_request(Rig *rig, Run *run, ExecRequest *take_request, char message[static 512]);
 
 /* Turns the event loop until condition holds; false after 20 s. */
 bool rig_wait(Rig *rig, bool (*condition)(const void *data), const void *data);

@@ -19,6 +19,7 @@ struct ExecJob {
         void *userdata;
         Capture out, err;
         uint64_t elapsed_usec;
+        const char *phase;
         bool is_cancelled, is_stopped;
 };
 
@@ -68,6 +69,10 @@ const char* exec_job_run_id(const ExecJob *j) {
 
 uint64_t exec_job_elapsed_usec(const ExecJob *j) {
         return j->elapsed_usec;
+}
+
+const char* exec_job_phase(const ExecJob *j) {
+        return j->phase ?: "";
 }
 
 const Capture* exec_job_stream(const ExecJob *j, int stream) {
