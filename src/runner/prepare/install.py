@@ -9,209 +9,34 @@ source. Standard library only.
 
 import concurrent.futures
 import ctypes
-import errno
 import hashlib
 import json
 import os
 import queue
 import re
 import resource
-import select
 import shutil
 import signal
 import stat
 import subprocess
-import sys
 import threading
 import time
-import zipfile
 
-ORDER_BYTES_MAX = 8 << 20
+from common import DiskFull, Failed, NoUv, error_answer, printable, progress, read_order, run_child, uv_environment
+from common import write_answer
+from compiler import Compiler
+from wheel import INTERPRETER, PATH_BYTES_MAX, Wheel
+
 LOCK_BYTES_MAX = 8 << 20
-LOG_BYTES_MAX = 64 << 10
-MESSAGE_MAX = 1000
 WORKERS_MAX = 8
-PATH_BYTES_MAX = 1024
-NAME_BYTES_MAX = 255
 SOURCE_BYTES_MAX = 16 << 20
-SOURCE_SECONDS = 60
-COMPILER_MEMORY_BYTES = 2 << 30
 BLOCK_BYTES = 4096
 
 DEFAULTS = {
     "prefix": "/env", "uv": "", "python": "", "requirements": [], "lock_sha256": "", "workers": 0, "budget_s": 300,
     "max_set_bytes": 16 << 30, "max_files": 200000,
 }
-OWN = (".lock", ".wheels", ".tmp", "pyvenv.cfg", "mcp-exec-set.json")
-INTERPRETER = re.compile(r"python(\d+(\.\d+)*)?t?(-config)?", re.IGNORECASE)
 
-
-class Failed(Exception):
-    """The end of it, with a word for programs and a sentence for the caller."""
-
-    def __init__(self, kind, message):
-        super().__init__(message)
-        self.kind = kind
-
-
-class DiskFull(Failed):
-    def __init__(self):
-        super().__init__("disk-full", "The disk for packages is full. The administrator can remove sets (mcp-exec env remove) "
-                         "or raise the limits.")
-
-
-def printable(text, n_max=MESSAGE_MAX):
-    """One line that any reader of JSON can take."""
-    text = "".join(c if c.isprintable() and not "\ud800" <= c <= "\udfff" else " " for c in str(text)[:16 * n_max])
-    text = " ".join(text.split())
-    return text if len(text) <= n_max else text[:n_max - 1] + "…"
-
-
-def progress(text):
-    os.write(2, b"@ " + printable(text, 118).encode("ascii", "replace") + b"\n")
-
-
-# --- wheels --------------------------------------------------------------------------------------------------------------
-
-class Wheel:
-    """One wheel file, and whether it is one that may be unpacked."""
-
-    def __init__(self, directory, facts):
-        self.facts = facts
-        self.file = facts["file"]
-        self.path = directory + "/" + self.file
-
-    def refuse(self, reason):
-        raise Failed("wheel", f"The wheel {printable(self.file, 150)} is refused: {reason}. Nothing was installed.")
-
-    def check_hash(self):
-        try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            self.refuse("it is not there")
-        with open(fd, "rb") as f:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                self.refuse("it is no file")
-            if hashlib.file_digest(f, "sha256").hexdigest() != self.facts["sha256"]:
-                raise Failed("hash-mismatch", f"The wheel {self.file} is not the one that was fetched. Nothing was installed.")
-
-    def check_content(self, limits):
-        """Looks at the directory of the archive. limits has what all wheels together may use, and is used up."""
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                entries = archive.infolist()
-        except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, RecursionError) as e:
-            self.refuse(f"it is no archive that can be read ({printable(e, 100)})")
-        limits["files"] -= len(entries)
-        limits["bytes"] -= sum(entry.file_size for entry in entries)
-        if limits["files"] < 0 or limits["bytes"] < 0:
-            raise Failed("too-large", f"The packages are too large or have too many files once they are unpacked (at "
-                         f"{self.file}).")
-        seen = {}
-        for entry in entries:
-            self.check_entry(entry, seen)
-
-    def check_entry(self, entry, seen):
-        # orig_filename: zipfile cuts a name at its NUL and turns the other separators around.
-        name = entry.orig_filename
-        shown = "'" + printable(name, 120) + "'"
-        parts = name.rstrip("/").split("/")
-        if not re.fullmatch(r"[^\x00-\x1f\x7f\\]+", name) or any("\ud800" <= c <= "\udfff" for c in name):
-            self.refuse(f"the name {shown} in it has characters that names of files must not have")
-        if name.startswith("/") or any(part in ("", ".", "..") for part in parts):
-            self.refuse(f"the name {shown} in it leads out of the set")
-        if len(name.encode()) > PATH_BYTES_MAX or any(len(part.encode()) > NAME_BYTES_MAX for part in parts):
-            self.refuse(f"the name {shown} in it is too long")
-        mode = entry.external_attr >> 16
-        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            self.refuse(f"{shown} in it is a link or a special file")
-        if mode & (stat.S_ISUID | stat.S_ISGID):
-            self.refuse(f"{shown} in it has the setuid or setgid bit")
-        if entry.flag_bits & 1:
-            self.refuse(f"{shown} in it is encrypted")
-        is_directory = name.endswith("/")
-        key = "/".join(parts)
-        # Which of two it is would depend on who unpacks.
-        if seen.setdefault(key, is_directory) != is_directory or (key in seen and not is_directory and
-                                                                  seen.get("\0" + key)):
-            self.refuse(f"{shown} is in it twice")
-        seen["\0" + key] = True
-        for i in range(1, len(parts)):
-            if seen.setdefault("/".join(parts[:i]), True) is not True:
-                self.refuse(f"{shown} in it is below a file")
-        self.check_scheme(parts, shown)
-
-    def check_scheme(self, parts, shown):
-        """X.data/SCHEME/…: what goes to other places than site-packages."""
-        if not parts[0].endswith(".data") or len(parts) < 2:
-            return
-        scheme, rest = parts[1], parts[2:]
-        if scheme not in ("purelib", "platlib", "scripts", "headers", "data"):
-            self.refuse(f"{shown} in it is for a place that does not exist")
-        if scheme == "data" and rest:
-            if rest[0] in OWN or rest[0].startswith(".removed-"):
-                self.refuse(f"{shown} in it would replace a file of the set itself")
-            if rest[0] in ("bin", "lib", "lib64") and len(rest) == 1 and not shown.endswith("/'"):
-                self.refuse(f"{shown} in it would stand in the place of a directory")
-        script = rest[0] if scheme == "scripts" and rest else rest[1] if rest[:1] == ["bin"] and rest[1:] else ""
-        if INTERPRETER.fullmatch(script):
-            self.refuse(f"{shown} in it would replace the interpreter")
-
-
-# --- byte compilation ----------------------------------------------------------------------------------------------------
-
-# Reads a JSON string a line, answers with a byte for each: 1 or 0.
-COMPILER_PROGRAM = """
-import json, os, py_compile, sys, warnings
-warnings.simplefilter("ignore")
-for line in sys.stdin.buffer:
-    try:
-        py_compile.compile(json.loads(line), doraise=True, quiet=2)
-        answer = b"1"
-    except BaseException:
-        answer = b"0"
-    os.write(1, answer)
-"""
-
-
-def limit_compiler():
-    resource.setrlimit(resource.RLIMIT_AS, (COMPILER_MEMORY_BYTES, COMPILER_MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-class Compiler:
-    """One interpreter that compiles file after file. A file that brings it down costs itself only."""
-
-    def __init__(self, python, environment):
-        self.command = [python, "-I", "-S", "-c", COMPILER_PROGRAM]
-        self.environment = environment
-        self.child = None
-
-    def close(self):
-        if self.child is not None:
-            self.child.kill()
-            self.child.wait()
-            self.child.stdin.close()
-            self.child.stdout.close()
-            self.child = None
-
-    def compile(self, path):
-        if self.child is None:
-            self.child = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                          stderr=subprocess.DEVNULL, bufsize=0, env=self.environment, cwd="/",
-                                          preexec_fn=limit_compiler)
-        try:
-            self.child.stdin.write(json.dumps(path).encode() + b"\n")
-            readable, _, _ = select.select([self.child.stdout], [], [], SOURCE_SECONDS)
-            answer = os.read(self.child.stdout.fileno(), 1) if readable else b""
-        except OSError:
-            answer = b""
-        if not answer:
-            self.close()
-        return answer == b"1"
-
-
-# --- the work ------------------------------------------------------------------------------------------------------------
 
 class Install:
     def __init__(self, order):
@@ -224,12 +49,7 @@ class Install:
         self.packages = []
         self.sources = []
         self.n_files = self.n_bytes = 0
-        self.environment = {
-            "PATH": "/nonexistent", "HOME": self.work, "TMPDIR": self.work, "LANG": "C.UTF-8",
-            "UV_CACHE_DIR": self.work + "/cache", "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1",
-            "UV_KEYRING_PROVIDER": "disabled", "UV_OFFLINE": "1", "UV_CONCURRENT_INSTALLS": "4",
-            "UV_CONCURRENT_DOWNLOADS": "4", "UV_CONCURRENT_BUILDS": "1", "RAYON_NUM_THREADS": "4", "TOKIO_WORKER_THREADS": "2",
-        }
+        self.environment = {**uv_environment(self.work), "UV_OFFLINE": "1"}
 
     def seconds_left(self):
         left = self.deadline - time.monotonic()
@@ -280,8 +100,7 @@ class Install:
     def unpack(self):
         progress("installing")
         if not os.access(self.order["uv"], os.X_OK):
-            raise Failed("no-uv", "uv is not installed, which installs packages. The administrator can install it and name it "
-                         "in the setting UvPath=.")
+            raise NoUv
         os.mkdir(self.work, 0o700)
         if not self.packages:
             return
@@ -292,19 +111,8 @@ class Install:
                    self.prefix + "/.wheels", "--require-hashes", "--no-deps", "--no-build", "--no-sources",
                    "--no-python-downloads", "--no-compile-bytecode", "--link-mode", "hardlink", "--no-progress", "--color",
                    "never", "--python", self.python, "--prefix", self.prefix, "-r", "requirements.txt"]
-        with open(self.work + "/log", "w+b") as log:
-            child = subprocess.Popen(command, cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.DEVNULL, stderr=log, start_new_session=True,
-                                     preexec_fn=self.limit_uv)
-            try:
-                status = child.wait(self.seconds_left())
-            except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
-                self.seconds_left()
-                status = -signal.SIGKILL
-            log.seek(0)
-            text = log.read(LOG_BYTES_MAX).decode(errors="replace")
+        status, text = run_child(command, self.work, self.environment, self.seconds_left(), preexec_fn=self.limit_uv)
+        self.seconds_left()
         if status != 0:
             raise self.explain(text, status)
 
@@ -474,7 +282,6 @@ class Install:
         scripts = self.finish_scripts()
         self.write("pyvenv.cfg", f"home = {os.path.dirname(self.python)}\ninclude-system-site-packages = false\n"
                    f"version = {self.version}\n")
-        # uv's lock for others of its kind, empty.
         shutil.rmtree(self.work)
         os.unlink(self.prefix + "/.lock")
         self.inspect(is_final=True)
@@ -494,31 +301,13 @@ class Install:
             os.close(fd)
 
 
-def read_order(defaults):
-    data = sys.stdin.buffer.read(ORDER_BYTES_MAX + 1)
-    order = json.loads(data) if len(data) <= ORDER_BYTES_MAX else None
-    if not isinstance(order, dict):
-        sys.exit("install: the order is not understood")
-    for key, empty in defaults.items():
-        if order.setdefault(key, empty) is None:
-            order[key] = empty
-        if not isinstance(order[key], (int, float) if type(empty) is int else type(empty)):
-            sys.exit(f"install: '{key}' of the order has the wrong type")
-    return order
-
-
 def main():
     os.umask(0o022)
     try:
         answer = Install(read_order(DEFAULTS)).answer()
-    except Failed as e:
-        answer = {"error": {"kind": e.kind, "message": printable(e)}}
-    except OSError as e:
-        failure = DiskFull() if e.errno in (errno.ENOSPC, errno.EDQUOT) else Failed(
-            "internal", f"The packages cannot be installed: {e.strerror}.")
-        answer = {"error": {"kind": failure.kind, "message": printable(failure)}}
-    sys.stdout.write(json.dumps(answer, ensure_ascii=True) + "\n")
-    sys.stdout.flush()
+    except (Failed, OSError) as e:
+        answer = error_answer(e, "The packages cannot be installed")
+    write_answer(answer)
 
 
 if __name__ == "__main__":

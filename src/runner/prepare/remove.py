@@ -5,16 +5,12 @@ Whoever may have written there, nothing is followed, no path is longer than two 
 read is made readable first. Order and answer are in README.md beside the source.
 """
 
-import json
 import os
-import sys
 import time
 
-ORDER_BYTES_MAX = 8 << 20
+from common import Failed, error_answer, progress, read_order, write_answer
 
-
-class TooLate(Exception):
-    """The budget is used up; what is left is left."""
+DEFAULTS = {"prefix": "/env", "budget_s": 300}
 
 
 class Remover:
@@ -42,7 +38,7 @@ class Remover:
                 children = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
             for child, is_directory in children:
                 if time.monotonic() > self.deadline:
-                    raise TooLate
+                    raise Failed("timeout", "The set could not be removed in time; what is left is removed by the next attempt.")
                 if not is_directory:
                     self.unlink(child, directory)
                     continue
@@ -67,7 +63,7 @@ class Remover:
         while entries := self.names():
             for name, is_directory in entries:
                 if time.monotonic() > self.deadline:
-                    raise TooLate
+                    raise Failed("timeout", "The set could not be removed in time; what is left is removed by the next attempt.")
                 if is_directory:
                     self.empty(name)
                 else:
@@ -75,18 +71,15 @@ class Remover:
 
 
 def main():
-    order = json.loads(sys.stdin.buffer.read(ORDER_BYTES_MAX))
-    os.write(2, b"@ removing\n")
+    order = read_order(DEFAULTS)
+    progress("removing")
     try:
-        remover = Remover(order.get("prefix") or "/env", order.get("budget_s") or 300)
+        remover = Remover(order["prefix"], order["budget_s"])
         remover.run()
         answer = {"n_removed": remover.n_removed}
-    except TooLate:
-        answer = {"error": {"kind": "timeout", "message": "The set could not be removed in time."}}
-    except OSError as e:
-        answer = {"error": {"kind": "internal", "message": f"The set cannot be removed: {e.strerror}."}}
-    sys.stdout.write(json.dumps(answer, ensure_ascii=True) + "\n")
-    sys.stdout.flush()
+    except (Failed, OSError) as e:
+        answer = error_answer(e, "The set cannot be removed")
+    write_answer(answer)
 
 
 if __name__ == "__main__":

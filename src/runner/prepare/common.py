@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""What the programs that prepare packages have in common: orders, answers, and what may be said in them."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+ORDER_BYTES_MAX = 8 << 20
+LOG_BYTES_MAX = 64 << 10
+MESSAGE_MAX = 1000
+
+
+class Failed(Exception):
+    """The end of it, with a word for programs and a sentence for the caller."""
+
+    def __init__(self, kind, message):
+        super().__init__(message)
+        self.kind = kind
+
+
+class DiskFull(Failed):
+    def __init__(self):
+        super().__init__("disk-full", "The disk for packages is full. The administrator can remove sets (mcp-exec env remove) "
+                         "or raise the limits.")
+
+
+class NoUv(Failed):
+    def __init__(self):
+        super().__init__("no-uv", "uv, which resolves and installs packages, is not there. The administrator can install it (for "
+                         "instance with 'pip install uv') and name it in the configuration.")
+
+
+class Secrets:
+    """What must not appear in a message, whoever wrote it."""
+
+    def __init__(self):
+        self.words = set()
+
+    def add(self, word):
+        # A shorter one is no secret, and hiding it would make every message unreadable.
+        if word and len(word) >= 4:
+            self.words.add(word)
+
+    def hide(self, text):
+        for word in sorted(self.words, key=len, reverse=True):
+            text = text.replace(word, "***")
+        return re.sub(r"://[^/@\s]+@", "://***@", text)
+
+
+secrets = Secrets()
+
+
+def printable(text, n_max=MESSAGE_MAX):
+    """One line that any reader of JSON can take: no control characters, no halves of characters, no secrets."""
+    text = secrets.hide(str(text)[:16 * n_max])
+    text = "".join(c if c.isprintable() and not "\ud800" <= c <= "\udfff" else " " for c in text)
+    text = " ".join(text.split())
+    return text if len(text) <= n_max else text[:n_max - 1] + "…"
+
+
+def shown(text, n_max=80):
+    """A part of hostile text, inside a sentence."""
+    return "'" + printable(text, n_max) + "'"
+
+
+def progress(text):
+    os.write(2, b"@ " + printable(text, 118).encode("ascii", "replace") + b"\n")
+
+
+def canonical(name):
+    """A package's name as all of its spellings are written."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pattern_matches(pattern, name):
+    """Whether an administrator's pattern means this canonical name."""
+    return re.fullmatch(".*".join(map(re.escape, canonical(str(pattern).strip()).split("*"))), name) is not None
+
+
+def read_order(defaults):
+    """The order, with what was left out."""
+    data = sys.stdin.buffer.read(ORDER_BYTES_MAX + 1)
+    order = json.loads(data) if len(data) <= ORDER_BYTES_MAX else None
+    if not isinstance(order, dict):
+        sys.exit("the order is not understood")
+    for key, empty in defaults.items():
+        if order.setdefault(key, empty) is None:
+            order[key] = empty
+        if not isinstance(order[key], (int, float) if type(empty) is int else type(empty)):
+            sys.exit(f"'{key}' of the order has the wrong type")
+    return order
+
+
+def write_answer(answer):
+    sys.stdout.write(json.dumps(answer, ensure_ascii=True) + "\n")
+    sys.stdout.flush()
+
+
+def error_answer(error, what):
+    """The answer for a Failed or an OSError."""
+    if isinstance(error, OSError):
+        # ENOSPC, EDQUOT
+        error = DiskFull() if error.errno in (28, 122) else Failed("internal", f"{what}: {error.strerror}.")
+    return {"error": {"kind": error.kind, "message": printable(error)}}
+
+
+def run_child(command, directory, environment, seconds, **more):
+    """Runs a program for so long. Returns its status, negative for a signal, and the start of its stderr."""
+    with open(environment["TMPDIR"] + "/log", "w+b") as log:
+        child = subprocess.Popen(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=log, start_new_session=True, **more)
+        try:
+            status = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            status = -signal.SIGKILL
+        log.seek(0)
+        return status, log.read(LOG_BYTES_MAX).decode(errors="replace")
+
+
+def uv_environment(work):
+    """What uv gets of the world: nothing that configures it, and everything it writes below work."""
+    return {
+        "PATH": "/nonexistent", "HOME": work, "TMPDIR": work, "LANG": "C.UTF-8", "UV_CACHE_DIR": work + "/cache",
+        "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1", "UV_KEYRING_PROVIDER": "disabled",
+        "UV_CONCURRENT_DOWNLOADS": "8", "UV_CONCURRENT_BUILDS": "1", "UV_CONCURRENT_INSTALLS": "4",
+        "RAYON_NUM_THREADS": "4", "TOKIO_WORKER_THREADS": "2",
+    }

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""Byte compilers: interpreters that know nothing of the set whose files they compile."""
+
+import json
+import os
+import resource
+import select
+import subprocess
+
+SOURCE_SECONDS = 60
+COMPILER_MEMORY_BYTES = 2 << 30
+
+# Reads a JSON string a line, answers with a byte for each: 1 or 0.
+COMPILER_PROGRAM = """
+import json, os, py_compile, sys, warnings
+warnings.simplefilter("ignore")
+for line in sys.stdin.buffer:
+    try:
+        py_compile.compile(json.loads(line), doraise=True, quiet=2)
+        answer = b"1"
+    except BaseException:
+        answer = b"0"
+    os.write(1, answer)
+"""
+
+
+def limit_compiler():
+    resource.setrlimit(resource.RLIMIT_AS, (COMPILER_MEMORY_BYTES, COMPILER_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+class Compiler:
+    """One interpreter that compiles file after file. A file that brings it down costs itself only."""
+
+    def __init__(self, python, environment):
+        self.command = [python, "-I", "-S", "-c", COMPILER_PROGRAM]
+        self.environment = environment
+        self.child = None
+
+    def close(self):
+        if self.child is not None:
+            self.child.kill()
+            self.child.wait()
+            self.child.stdin.close()
+            self.child.stdout.close()
+            self.child = None
+
+    def compile(self, path):
+        if self.child is None:
+            self.child = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                          stderr=subprocess.DEVNULL, bufsize=0, env=self.environment, cwd="/",
+                                          preexec_fn=limit_compiler)
+        try:
+            self.child.stdin.write(json.dumps(path).encode() + b"\n")
+            readable, _, _ = select.select([self.child.stdout], [], [], SOURCE_SECONDS)
+            answer = os.read(self.child.stdout.fileno(), 1) if readable else b""
+        except OSError:
+            answer = b""
+        if not answer:
+            self.close()
+        return answer == b"1"

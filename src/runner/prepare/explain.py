@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""What uv and the network say, as sentences for the caller, each with what to do."""
+
+import re
+
+from common import DiskFull, Failed, printable, secrets
+
+WARNINGS_MAX = 20
+NAME = "mcp-exec-script"  # of the project that stands for the script; replaced in what uv says
+HOW_TO_DECLARE = "Check the spelling: the name to install is not always the name to import."
+
+
+
+def causes(text):
+    """uv's own words for what went wrong, as one sentence about the script."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith(("warning:", "hint:", "Resolved ", "Using ")):
+            continue
+        lines.append(re.sub(r"^\s*(error|cause): *", "", line).strip())
+    result = " ".join(line for line in lines if line)
+    result = result.replace("No solution found when resolving dependencies", "").strip()
+    return about_script(result)
+
+
+def about_script(text):
+    return re.sub(rf"`?\b{NAME}(==0)?\b`?", "the script", text)
+
+
+def host_of(text):
+    found = re.search(r"https?://([^/\s)`]+)", secrets.hide(text))
+    return found[1].rsplit("@", 1)[-1] if found else "the index"
+
+
+# Texts of uv and of the libraries below it. First match wins. {host} and {cause} are filled in.
+NETWORK_RULES = (
+    (r"tunnel error|proxy|407 Proxy Authentication", "proxy",
+     "The proxy refuses or does not answer ({cause}). The administrator has to check the proxy's setting."),
+    (r"\b401\b|Unauthorized", "unauthorized",
+     "{host} demands credentials or does not take those that are configured (401). The administrator has to check the "
+     "index credentials."),
+    (r"\b403\b|Forbidden", "unauthorized",
+     "{host} denies access (403). The administrator has to check the index and its credentials."),
+    (r"dns error|failed to lookup address|Name or service not known|name resolution", "dns",
+     "The name {host} cannot be resolved. Try again later; if it stays so, the administrator has to check the index URL and "
+     "DNS."),
+    (r"certificate|UnknownIssuer|CertNotValid|tls|TLS handshake|invalid peer|InvalidCertificate", "tls",
+     "The certificate of {host} is not trusted. The administrator may have to configure a CA bundle."),
+    (r"\b(500|502|503|504)\b|Internal Server Error|Bad Gateway|Service Unavailable", "index",
+     "{host} has a problem of its own ({cause}). Try again later."),
+    (r"timed? ?out|operation timed out|deadline", "index",
+     "{host} does not answer in time. Try again later; if it stays so, the administrator has to check the index URL."),
+    (r"Connection refused|connection refused|tcp connect error|Connection reset|connection closed|unreachable|"
+     r"error sending request|IncompleteMessage|connection error", "index",
+     "{host} cannot be reached ({cause}). Try again later; if it stays so, the administrator has to check the index URL."),
+)
+
+SOLUTION_RULES = (
+    (r"was not found in the package registry|were not found in the package registry|not found in the provided package",
+     "unknown-package", "The index knows no such package. {cause} " + HOW_TO_DECLARE),
+    (r"no usable wheels|has no wheels|building from source is disabled|no source distribution|"
+     r"only found wheels for|has no `?.{0,20}`? ?wheels", "no-wheel",
+     "There is no ready-made wheel of a package for this machine and Python, and packages are not built from source here. "
+     "{cause} Use another version that has wheels, or another package."),
+    (r"there (is|are) no versions? of|was filtered by `exclude-newer`|only .{1,200} (is|are) available", "no-version",
+     "No version fits. {cause} Loosen the constraint or use an existing version."),
+    (r"Python version|requires-python|the requested Python|current Python", "python",
+     "A package does not support the script's Python version. {cause}"),
+    (r"unsatisfiable|No solution found|cannot be used|incompatible", "no-solution",
+     "The requirements contradict each other. {cause} Loosen one of them."),
+)
+
+
+def short_cause(text):
+    """The last and most exact of the causes."""
+    found = re.findall(r"^\s*cause: *(.*)$", text, re.MULTILINE)
+    return (found[-1] if found else text.strip().splitlines()[-1] if text.strip() else "no reason given").rstrip(".")
+
+
+def explain_uv(text, status):
+    """What uv wrote on stderr, as a Failed."""
+    if re.search(r"No space left on device|os error 28\b|Disk quota exceeded|os error 122\b", text):
+        return DiskFull()
+    is_solution = "No solution found" in text
+    for pattern, kind, sentence in SOLUTION_RULES if is_solution else NETWORK_RULES:
+        if re.search(pattern, text, re.IGNORECASE if not is_solution else 0):
+            hint = ""
+            if kind == "no-version" and "exclude-newer" in text:
+                hint = " Versions newer than the configured date are not taken."
+            cause = causes(text) if is_solution else short_cause(text)
+            return Failed(kind, sentence.format(host=host_of(text), cause=printable(cause, 600)) + hint)
+    if re.search(r"Python|interpreter", text) and re.search(r"not found|No interpreter|Failed to (query|inspect)", text):
+        return Failed("python", f"uv cannot use the interpreter: {causes(text)}")
+    if re.search(r"Failed to parse|expected|invalid|Unsupported|metadata", text, re.IGNORECASE):
+        return Failed("index", f"The index gave an answer that is not understood: {causes(text)}")
+    return Failed("internal", f"uv failed with status {status}: {causes(text) or 'it gave no reason'}")
+
+
+def warnings_of(text):
+    result = []
+    for line in text.splitlines():
+        if line.startswith("warning: "):
+            sentence = about_script(line.removeprefix("warning: "))
+            yanked = re.match(r"`([^`]+)` is yanked(?: \(reason: \"?(.*?)\"?\))?", sentence)
+            if yanked:
+                reason = f" ({yanked[2].rstrip('.')})" if yanked[2] else ""
+                sentence = f"{yanked[1]} was withdrawn by its authors{reason}; use another version."
+            result.append(printable(sentence, 300))
+    return result[:WARNINGS_MAX]
