@@ -3,6 +3,7 @@
 /* Connection: one daemon on the seam, and its runs. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -110,35 +111,55 @@ static const JobHandlers run_handlers = {
 
 /* Why a well-formed START is not obeyed. */
 static int check_start(const Connection *c, const WireStart *start, Problem *p) {
-        static const char no_environment[sizeof(start->environment)] = {};
+        const Sandbox *s = c->sandbox;
 
-        if (c->sandbox->has_problem) {
-                *p = c->sandbox->problem;
+        if (s->has_problem) {
+                *p = s->problem;
                 return -EOPNOTSUPP;
         }
         if (c->n_runs >= WIRE_JOBS_PER_CONNECTION_MAX || !c->handlers->may_start(c->handlers->userdata))
                 return problem_set(p, EBUSY,
                                    "Try again when others have ended, or lower MaxParallel= and PoolSize=",
                                    "The launcher runs as many sandboxes as it may");
-        if (start->profile != WIRE_PROFILE_RUN)
-                return problem_set(p, EOPNOTSUPP, "Use the profile of runs", "There is no such profile here");
-        if (start->interpreter != 0)
+        if (!sandbox_interpreter(s, start->interpreter))
                 return problem_set(p, ENOENT, "Use interpreter 0, the one of Python=",
                                    "No interpreter %u is configured", start->interpreter);
-        if (memcmp(start->environment, no_environment, sizeof(no_environment)) != 0)
-                return problem_set(p, ENOENT, "Prepare it first",
-                                   "The environment of packages does not exist");
+        /* The daemon counts as well. Their memory is a multiple of a run's. */
+        if (profile_has_leaf(start->profile) &&
+            job_count(s->manager, WIRE_PROFILE_FETCH) + job_count(s->manager, WIRE_PROFILE_INSTALL) >=
+                    2 * (size_t) s->settings->packages.prepare_parallel + 2)
+                return problem_set(p, EBUSY, "Try again later", "Too many sets of packages are being prepared");
+        if (start->profile == WIRE_PROFILE_FETCH && s->packages.has_problem) {
+                *p = s->packages.problem;
+                return -ENOENT;
+        }
         return 0;
 }
 
-static int begin_run(Connection *c, const WireStart *start, const int fds[static _WIRE_FD_MAX]) {
+/* The set or leaf of a START: may it be had? Returns 0, or -errno with the problem. */
+static int take_set(const Connection *c, const WireStart *start, SetName *ret_name, int *ret_lock, Problem *p) {
+        *ret_name = set_name_from_field(start->environment, profile_has_leaf(start->profile));
+        if (ret_name->digits[0] == 0)
+                return 0;
+        if (!c->sandbox->sets)
+                return problem_set(p, EOPNOTSUPP, REMEDY_JOURNAL, "There are no sets of packages here");
+        return sets_use(c->sandbox->sets, ret_name, ret_lock, p);
+}
+
+static int begin_run(Connection *c, const WireStart *start, const int fds[static _WIRE_FD_MAX],
+                     const SetName *set, int *lock) {
         _cleanup_(unit_spec_freep) UnitSpec *spec = NULL;
-        WireLimits limits = start->limits;
+        UnitChoice choice = {
+                .profile = start->profile,
+                .interpreter = start->interpreter,
+                .set = set->digits[0] ? set : NULL,
+                .limits = start->limits,
+        };
         Run *run;
         int r;
 
-        limits_clamp(&limits, &c->sandbox->ceiling);
-        r = sandbox_unit_spec(c->sandbox, /* is_selftest= */ false, &limits, &spec);
+        limits_clamp(&choice.limits, &c->sandbox->ceilings[start->profile]);
+        r = sandbox_unit_spec(c->sandbox, &choice, &spec);
         if (r < 0)
                 return r;
 
@@ -152,6 +173,7 @@ static int begin_run(Connection *c, const WireStart *start, const int fds[static
                 free(run);
                 return r;
         }
+        job_hold(run->job, TAKE_FD(*lock));
 
         run->next = c->runs;
         if (c->runs)
@@ -162,15 +184,19 @@ static int begin_run(Connection *c, const WireStart *start, const int fds[static
 }
 
 static int on_start(Connection *c, const WireStart *start, const int fds[static _WIRE_FD_MAX]) {
+        _cleanup_close_ int lock = -EBADF;
         Problem problem = {};
+        SetName set;
         int r;
 
         if (find_run(c, start->header.job_id) || wire_check_start_fds(fds) < 0)
                 return -EBADMSG;
 
         r = check_start(c, start, &problem);
+        if (r >= 0)
+                r = take_set(c, start, &set, &lock, &problem);
         if (r >= 0) {
-                r = begin_run(c, start, fds);
+                r = begin_run(c, start, fds, &set, &lock);
                 if (r < 0) {
                         (void) log_error_errno(r, "A unit cannot be asked for");
                         (void) problem_set(&problem, -r, REMEDY_JOURNAL,
@@ -190,7 +216,7 @@ static int on_assign(Connection *c, const WireAssign *assign) {
         if (!run)
                 return 0; /* its FINISHED is on the way */
 
-        limits_clamp(&limits, &c->sandbox->ceiling);
+        limits_clamp(&limits, &c->sandbox->ceilings[job_profile(run->job)]);
         r = job_assign(run->job, &limits);
         if (r < 0) {
                 (void) log_error_errno(r, "%s cannot be limited, killing it", job_unit(run->job));
@@ -199,13 +225,17 @@ static int on_assign(Connection *c, const WireAssign *assign) {
         return 0;
 }
 
-static int on_set(Connection *c, const WireSet *set) {
+static void on_set(Connection *c, const WireSet *set) {
+        Problem problem = {};
         WireMessage m = {};
+        int r;
 
+        r = c->sandbox->sets ? sets_change(c->sandbox->sets, set, &problem) :
+                               problem_set(&problem, EOPNOTSUPP, "", "There are no sets of packages here");
         wire_header_init(&m, WIRE_SET_DONE, set->header.job_id);
-        m.set_done.error = EOPNOTSUPP;
+        m.set_done.error = (uint32_t) -r;
+        wire_set_text(m.set_done.text, sizeof(m.set_done.text), problem.reason);
         connection_send(c, &m);
-        return 0;
 }
 
 static int on_message(Connection *c, const WireMessage *m, const int fds[static _WIRE_FD_MAX]) {
@@ -222,7 +252,8 @@ static int on_message(Connection *c, const WireMessage *m, const int fds[static 
                         job_stop(run->job);
                 return 0;
         case WIRE_SET:
-                return on_set(c, &m->set);
+                on_set(c, &m->set);
+                return 0;
         default:
                 return -EBADMSG;
         }
@@ -258,6 +289,32 @@ static int on_readable(sd_event_source *s _unused_, int fd _unused_, uint32_t ev
         return 0;
 }
 
+static void fill_packages(const Sandbox *s, WireHello *h) {
+        const Packages *p = &s->packages;
+        const Problem *problem = p->has_problem ? &p->problem : NULL;
+        char text[sizeof(h->sets_reason)];
+
+        for (unsigned i = 0; i < WIRE_INTERPRETERS_MAX; i++)
+                if (sandbox_interpreter(s, i)) {
+                        wire_set_text(h->interpreters[i], sizeof(h->interpreters[i]), sandbox_interpreter(s, i));
+                        h->n_interpreters = i + 1;
+                }
+        if (!s->sets)
+                return;
+        if (s->sets->fd >= 0)
+                wire_set_text(h->sets_directory, sizeof(h->sets_directory), s->sets->directory);
+        else
+                problem = &s->sets->problem;
+        if (problem) {
+                (void) snprintf(text, sizeof(text), "%.250s. %.250s.", problem->reason, problem->remedy);
+                wire_set_text(h->sets_reason, sizeof(h->sets_reason), text);
+        }
+        if (p->uv) {
+                wire_set_text(h->uv, sizeof(h->uv), p->uv_inside);
+                wire_set_text(h->uv_on_host, sizeof(h->uv_on_host), p->uv);
+        }
+}
+
 void connection_greet(Connection *c) {
         const Sandbox *s;
         WireMessage m = {};
@@ -270,11 +327,10 @@ void connection_greet(Connection *c) {
         h->verdict = s->has_problem ? WIRE_VERDICT_REFUSED : WIRE_VERDICT_OK;
         h->is_user = s->is_user;
         h->controllers = (uint8_t) s->controllers;
-        h->n_interpreters = 1;
-        h->memory_max_bytes = s->ceiling.memory_max_bytes;
-        h->tasks_max = s->ceiling.tasks_max;
-        h->cpu_quota_per_sec_usec = s->ceiling.cpu_quota_per_sec_usec;
-        h->runtime_max_usec = s->ceiling.runtime_max_usec;
+        h->memory_max_bytes = s->ceilings[WIRE_PROFILE_RUN].memory_max_bytes;
+        h->tasks_max = s->ceilings[WIRE_PROFILE_RUN].tasks_max;
+        h->cpu_quota_per_sec_usec = s->ceilings[WIRE_PROFILE_RUN].cpu_quota_per_sec_usec;
+        h->runtime_max_usec = s->ceilings[WIRE_PROFILE_RUN].runtime_max_usec;
         if (s->settings) {
                 h->tmpfs_bytes = s->settings->tmpfs_bytes;
                 h->is_relaxed = s->settings->require_controllers !=
@@ -286,7 +342,7 @@ void connection_greet(Connection *c) {
                 wire_set_text(h->manager_version_text, sizeof(h->manager_version_text),
                               s->manager->version_text);
         }
-        wire_set_text(h->interpreters[0], sizeof(h->interpreters[0]), s->python ? s->python : "");
+        fill_packages(s, h);
         if (s->has_problem) {
                 wire_set_text(h->reason, sizeof(h->reason), s->problem.reason);
                 wire_set_text(h->remedy, sizeof(h->remedy), s->problem.remedy);

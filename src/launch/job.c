@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strv.h"
@@ -44,6 +45,8 @@ struct Job {
         char *start_path; /* D-Bus object of the start job */
         sd_bus_slot *call, *query, *assign;
         sd_event_source *patience;
+        WireProfile profile;
+        int hold;         /* closed when the unit is dead; -EBADF: nothing */
         unsigned n_stop_attempts;
         bool want_stop;
         bool is_dead, has_job; /* as last heard */
@@ -61,6 +64,25 @@ const char* job_unit(const Job *j) {
 
 const char* job_path(const Job *j) {
         return j->path;
+}
+
+WireProfile job_profile(const Job *j) {
+        return j->profile;
+}
+
+size_t job_count(const Manager *m, WireProfile profile) {
+        size_t n = 0;
+
+        for (const Job *j = m->jobs; j; j = j->next)
+                n += j->profile == profile;
+        return n;
+}
+
+void job_hold(Job *j, int fd) {
+        assert(j);
+
+        safe_close(j->hold);
+        j->hold = fd;
 }
 
 Job* job_next(const Job *j) {
@@ -111,6 +133,7 @@ Job* job_free(Job *j) {
         sd_bus_slot_unref(j->assign);
         free(j->path);
         free(j->start_path);
+        safe_close(j->hold);
         free(j);
         return NULL;
 }
@@ -429,6 +452,8 @@ int job_start(Manager *m, const UnitSpec *spec, const int fds[static _WIRE_FD_MA
         if (!j)
                 return -ENOMEM;
         j->manager = m;
+        j->profile = spec->profile;
+        j->hold = -EBADF;
         j->handlers = handlers;
         j->userdata = userdata;
         j->finished.cpu_nsec = j->finished.memory_peak_bytes = WIRE_UNKNOWN;

@@ -29,6 +29,14 @@ typedef struct JobHandlers {
 int job_start(Manager *m, const UnitSpec *spec, const int fds[static _WIRE_FD_MAX],
               const JobHandlers *handlers, void *userdata, Job **ret);
 
+/* Closes fd, which it takes, when the unit is dead. */
+void job_hold(Job *j, int fd);
+
+/* How many of the manager's units have this profile. */
+size_t job_count(const Manager *m, WireProfile profile);
+
+WireProfile job_profile(const Job *j);
+
 /* Kills the unit's whole cgroup, or cancels its start. on_finished follows. */
 void job_stop(Job *j);
 

@@ -27,16 +27,18 @@ static bool arg_is_user = false;
 static bool arg_print_unit = false;
 static int arg_connection_fd = -EBADF;
 static unsigned arg_manager_version = 0;
+static WireProfile arg_profile = WIRE_PROFILE_RUN;
 
 static void help(FILE *f) {
         fputs("mcp-exec-launcher [--user --connection=FD]\n"
-              "mcp-exec-launcher --print-unit [--user] [--manager-version=N]\n\n"
+              "mcp-exec-launcher --print-unit [--user] [--manager-version=N] [--profile=NAME]\n\n"
               "Starts the sandboxed units of mcp-exec. Not for use by hand: systemd starts it by\n"
               "mcp-exec-launcher.socket, or mcp-exec stdio does. --print-unit shows every property\n"
               "that a run would get.\n\n"
               "  --user               use the service manager of the calling user\n"
               "  --connection=FD      serve this socket\n"
               "  --print-unit         print Name=value lines and exit\n"
+              "  --profile=NAME       print for run, parse, fetch or install\n"
               "  --manager-version=N  print for this version of systemd instead of the one that runs\n"
               "  --version, --help\n",
               f);
@@ -57,6 +59,7 @@ static int parse_arguments(int argc, char *argv[]) {
                 ARG_CONNECTION,
                 ARG_PRINT_UNIT,
                 ARG_MANAGER_VERSION,
+                ARG_PROFILE,
                 ARG_VERSION,
                 ARG_HELP
         };
@@ -65,6 +68,7 @@ static int parse_arguments(int argc, char *argv[]) {
                 { "connection", required_argument, NULL, ARG_CONNECTION },
                 { "print-unit", no_argument, NULL, ARG_PRINT_UNIT },
                 { "manager-version", required_argument, NULL, ARG_MANAGER_VERSION },
+                { "profile", required_argument, NULL, ARG_PROFILE },
                 { "version", no_argument, NULL, ARG_VERSION },
                 { "help", no_argument, NULL, ARG_HELP },
                 {}
@@ -90,6 +94,13 @@ static int parse_arguments(int argc, char *argv[]) {
                                 return -EINVAL;
                         arg_manager_version = (unsigned) number;
                         break;
+                case ARG_PROFILE:
+                        arg_profile = profile_from_string(optarg);
+                        if (arg_profile == _WIRE_PROFILE_MAX) {
+                                log_error("--profile takes run, parse, fetch or install, not %s", optarg);
+                                return -EINVAL;
+                        }
+                        break;
                 case ARG_VERSION:
                         puts(MCP_EXEC_VERSION);
                         return 0;
@@ -111,6 +122,8 @@ static int print_unit(void) {
         _cleanup_(sandbox_freep) Sandbox *s = NULL;
         _cleanup_(unit_spec_freep) UnitSpec *spec = NULL;
         _cleanup_buffer_ Buffer b = BUFFER_INIT(MIB);
+        UnitChoice choice = { .profile = arg_profile };
+        static const SetName leaf = { .text = "NAME" SET_LEAF_SUFFIX, .is_leaf = true };
         int r;
 
         if (arg_manager_version > 0)
@@ -124,7 +137,9 @@ static int print_unit(void) {
                 return -EOPNOTSUPP;
         }
 
-        r = sandbox_unit_spec(s, /* is_selftest= */ false, &s->ceiling, &spec);
+        choice.limits = s->ceilings[arg_profile];
+        choice.set = profile_has_leaf(arg_profile) ? &leaf : NULL;
+        r = sandbox_unit_spec(s, &choice, &spec);
         if (r >= 0)
                 r = unit_spec_print(spec, &b);
         if (r < 0)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Profile of a run: untrusted code. Each row was accepted by systemd 252, 255, 257 and 262; why it is
- * there stands beside it where that is not plain. Nothing here comes from a request.
+/* The profiles. RUN is untrusted code, and has everything. PARSE is a program of ours that reads untrusted
+ * text, within the same walls. FETCH and INSTALL are programs of ours and uv that make a set of packages:
+ * they may write to it, FETCH has the network, and both have one user, so that INSTALL may write to what
+ * FETCH made. Each row was accepted by systemd 252, 255, 257 and 262; why it is there stands beside it where
+ * that is not plain. Nothing here comes from a request.
  *
  * Left out on purpose, because the rest already does their work and they cost milliseconds:
  * ProtectKernel*, ProtectControlGroups, ProtectHostname, ProtectClock (no capabilities, no /sys,
@@ -12,16 +15,23 @@
 #include "launch/profile.h"
 #include "wire/wire.h"
 
-#define FIXED_NUMBER(n, k, w, v) { .name = n, .kind = k, .where = w, .number = v }
-#define FIXED_TEXT(n, k, w, t) { .name = n, .kind = k, .where = w, .text = t }
-#define OPTIONAL_NUMBER(n, k, w, v, since) \
-        { .name = n, .kind = k, .where = w, .number = v, .min_version = since, .is_optional = true }
-#define COMPUTED(n, k, w, s) { .name = n, .kind = k, .where = w, .source = s }
+#define NUMBER_FOR(p, n, k, w, v) { .profiles = p, .name = n, .kind = k, .where = w, .number = v }
+#define TEXT_FOR(p, n, k, w, t) { .profiles = p, .name = n, .kind = k, .where = w, .text = t }
+#define COMPUTED_FOR(p, n, k, w, s) { .profiles = p, .name = n, .kind = k, .where = w, .source = s }
+#define FIXED_NUMBER(n, k, w, v) NUMBER_FOR(FOR_ALL, n, k, w, v)
+#define FIXED_TEXT(n, k, w, t) TEXT_FOR(FOR_ALL, n, k, w, t)
+#define COMPUTED(n, k, w, s) COMPUTED_FOR(FOR_ALL, n, k, w, s)
+#define OPTIONAL_NUMBER(n, k, w, v, since)                                                                  \
+        { .profiles = FOR_ALL, .name = n, .kind = k, .where = w, .number = v, .min_version = since,         \
+          .is_optional = true }
 
-const ProfileRow profile_run[] = {
+const ProfileRow profile_rows[] = {
         /* What kind of unit. Type=exec: the start job fails when the runner cannot be executed. AddRef:
          * without it the unit is gone once dead, and asking for it loads a stub that says "success". */
-        FIXED_TEXT("Description", VALUE_STRING, IN_BOTH, "Sandboxed Python run of mcp-exec"),
+        TEXT_FOR(FOR_RUN, "Description", VALUE_STRING, IN_BOTH, "Sandboxed Python run of mcp-exec"),
+        TEXT_FOR(FOR_PARSE, "Description", VALUE_STRING, IN_BOTH, "mcp-exec reads what a script needs"),
+        TEXT_FOR(FOR_FETCH, "Description", VALUE_STRING, IN_BOTH, "mcp-exec fetches packages"),
+        TEXT_FOR(FOR_INSTALL, "Description", VALUE_STRING, IN_BOTH, "mcp-exec installs packages"),
         FIXED_TEXT("Type", VALUE_STRING, IN_BOTH, "exec"),
         FIXED_NUMBER("AddRef", VALUE_BOOL, IN_BOTH, true),
         FIXED_TEXT("CollectMode", VALUE_STRING, IN_BOTH, "inactive-or-failed"),
@@ -49,9 +59,13 @@ const ProfileRow profile_run[] = {
         FIXED_NUMBER("IgnoreSIGPIPE", VALUE_BOOL, IN_BOTH, false), /* as from a shell */
 
         /* Who it is. A user manager fails open on namespaces unless PrivateUsers= is explicit. */
-        FIXED_NUMBER("DynamicUser", VALUE_BOOL, IN_SYSTEM, true),
+        NUMBER_FOR(FOR_CODE, "DynamicUser", VALUE_BOOL, IN_SYSTEM, true),
+        TEXT_FOR(FOR_PREPARING, "User", VALUE_STRING, IN_SYSTEM, PREPARE_USER),
+        /* Units of one user, which must not reach each other's set through /proc/PID/root. */
+        NUMBER_FOR(FOR_PREPARING, "PrivateUsers", VALUE_BOOL, IN_SYSTEM, true),
         FIXED_NUMBER("PrivateUsers", VALUE_BOOL, IN_USER, true),
-        { .name = "PrivatePIDs", .kind = VALUE_STRING, .where = IN_USER, .min_version = 257, .text = "yes" },
+        { .profiles = FOR_ALL, .name = "PrivatePIDs", .kind = VALUE_STRING, .where = IN_USER,
+          .min_version = 257, .text = "yes" },
         FIXED_NUMBER("NoNewPrivileges", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("CapabilityBoundingSet", VALUE_UINT64, IN_BOTH, 0),
         FIXED_NUMBER("AmbientCapabilities", VALUE_UINT64, IN_BOTH, 0),
@@ -63,10 +77,18 @@ const ProfileRow profile_run[] = {
         FIXED_TEXT("RootDirectory", VALUE_STRING, IN_BOTH, MCP_EXEC_LIBDIR "/root"),
         FIXED_NUMBER("MountAPIVFS", VALUE_BOOL, IN_BOTH, true),
         FIXED_TEXT("ProtectSystem", VALUE_STRING, IN_USER, "strict"), /* DynamicUser= implies it elsewhere */
+        TEXT_FOR(FOR_PREPARING, "ProtectSystem", VALUE_STRING, IN_SYSTEM, "strict"),
         COMPUTED("BindReadOnlyPaths", VALUE_BINDS, IN_BOTH, SOURCE_BINDS),
+        COMPUTED_FOR(FOR_RUN, "BindReadOnlyPaths", VALUE_BINDS_TO, IN_BOTH, SOURCE_SET),
+        COMPUTED_FOR(FOR_PREPARING, "BindReadOnlyPaths", VALUE_BINDS_TO, IN_BOTH, SOURCE_TOOLS),
+        /* One leaf each: neither its siblings nor the directory around them can be reached. */
+        COMPUTED_FOR(FOR_PREPARING, "StateDirectory", VALUE_STRINGS, IN_SYSTEM, SOURCE_LEAF_DIRECTORY),
+        NUMBER_FOR(FOR_PREPARING, "StateDirectoryMode", VALUE_UINT32, IN_SYSTEM, 0755),
+        COMPUTED_FOR(FOR_PREPARING, "BindPaths", VALUE_BINDS_TO, IN_BOTH, SOURCE_LEAF),
+        COMPUTED_FOR(FOR_FETCH, "LoadCredential", VALUE_CREDENTIALS, IN_BOTH, SOURCE_CREDENTIALS),
         COMPUTED("TemporaryFileSystem", VALUE_TMPFS, IN_BOTH, SOURCE_TMPFS),
         COMPUTED("InaccessiblePaths", VALUE_STRINGS, IN_BOTH, SOURCE_INACCESSIBLE),
-        FIXED_NUMBER("PrivateNetwork", VALUE_BOOL, IN_BOTH, true),
+        NUMBER_FOR(FOR_OFFLINE, "PrivateNetwork", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("PrivateIPC", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("PrivateDevices", VALUE_BOOL, IN_BOTH, true),
         FIXED_TEXT("ProtectProc", VALUE_STRING, IN_BOTH, "invisible"),
@@ -82,7 +104,8 @@ const ProfileRow profile_run[] = {
         FIXED_NUMBER("RestrictSUIDSGID", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("RestrictRealtime", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("LockPersonality", VALUE_BOOL, IN_BOTH, true),
-        FIXED_TEXT("RestrictAddressFamilies", VALUE_ALLOW, IN_BOTH, ""),
+        TEXT_FOR(FOR_OFFLINE, "RestrictAddressFamilies", VALUE_ALLOW, IN_BOTH, ""),
+        TEXT_FOR(FOR_FETCH, "RestrictAddressFamilies", VALUE_ALLOW, IN_BOTH, "AF_INET AF_INET6"),
         FIXED_TEXT("SystemCallArchitectures", VALUE_STRINGS, IN_BOTH, "native"),
         FIXED_NUMBER("SystemCallErrorNumber", VALUE_INT32, IN_BOTH, 1),
         FIXED_TEXT("SystemCallFilter", VALUE_ALLOW, IN_BOTH, "@system-service"),
@@ -103,7 +126,8 @@ const ProfileRow profile_run[] = {
         COMPUTED("LimitFSIZE", VALUE_UINT64, IN_BOTH, SOURCE_FILE_SIZE),
         FIXED_NUMBER("LimitMEMLOCK", VALUE_UINT64, IN_BOTH, 0),
         FIXED_NUMBER("LimitMSGQUEUE", VALUE_UINT64, IN_BOTH, 0),
-        { .name = "MemoryPressureWatch",
+        { .profiles = FOR_ALL,
+          .name = "MemoryPressureWatch",
           .kind = VALUE_STRING,
           .where = IN_BOTH,
           .min_version = 254,
@@ -117,14 +141,34 @@ const ProfileRow profile_run[] = {
         FIXED_NUMBER("OOMScoreAdjust", VALUE_INT32, IN_BOTH, 500),
 };
 
-const size_t profile_run_n_rows = ELEMENTSOF(profile_run);
+const size_t profile_n_rows = ELEMENTSOF(profile_rows);
 
 const ProfileRow* profile_find(const char *name) {
         assert(name);
 
-        for (size_t i = 0; i < profile_run_n_rows; i++)
-                if (streq(profile_run[i].name, name))
-                        return profile_run + i;
+        for (size_t i = 0; i < profile_n_rows; i++)
+                if (streq(profile_rows[i].name, name))
+                        return profile_rows + i;
 
         return NULL;
+}
+
+static const char *const profile_names[_WIRE_PROFILE_MAX] = {
+        [WIRE_PROFILE_RUN] = "run",
+        [WIRE_PROFILE_PARSE] = "parse",
+        [WIRE_PROFILE_FETCH] = "fetch",
+        [WIRE_PROFILE_INSTALL] = "install",
+};
+
+const char* profile_to_string(WireProfile p) {
+        return (unsigned) p < _WIRE_PROFILE_MAX ? profile_names[p] : NULL;
+}
+
+WireProfile profile_from_string(const char *s) {
+        assert(s);
+
+        for (unsigned i = 0; i < _WIRE_PROFILE_MAX; i++)
+                if (streq(s, profile_names[i]))
+                        return (WireProfile) i;
+        return _WIRE_PROFILE_MAX;
 }

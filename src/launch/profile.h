@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Profile: which properties a unit gets. Pure data, one row each; everything else about them follows from
+/* Profiles: which properties a unit gets. Pure data, one row each; everything else about them follows from
  * here. */
 
 #include <stdbool.h>
@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/macro.h"
+#include "wire/wire.h"
 
 /* How a value looks on the bus, and how `strings` and `number` of a property are to be read. */
 typedef enum ValueKind {
@@ -22,7 +23,9 @@ typedef enum ValueKind {
         VALUE_DENY,    /* (bas): all but these */
         VALUE_BINDS,   /* a(ssbt): paths, each bound to itself; a leading '-' tolerates its absence, a
                         * trailing BIND_RECURSIVE takes the mounts below along */
+        VALUE_BINDS_TO, /* a(ssbt): pairs, what is bound and where */
         VALUE_TMPFS,   /* a(ss): "PATH:OPTIONS" */
+        VALUE_CREDENTIALS, /* a(ss): "ID:PATH" */
         VALUE_EXEC,    /* a(sasas): one command line */
         VALUE_FD,      /* h: number is an index of the START message's descriptors */
         _VALUE_KIND_MAX,
@@ -44,6 +47,12 @@ typedef enum ProfileSource {
         SOURCE_CPU_QUOTA,
         SOURCE_RUNTIME_MAX,
         SOURCE_FILE_SIZE,
+        /* The rows of these are there only when there is something in them. */
+        SOURCE_SET,            /* the set of a run, at /env */
+        SOURCE_LEAF,           /* the set that is being made, at /env */
+        SOURCE_LEAF_DIRECTORY, /* the same for the service manager, which makes it and gives it its owner */
+        SOURCE_TOOLS,          /* uv, the CA bundle */
+        SOURCE_CREDENTIALS,
         _PROFILE_SOURCE_MAX,
 } ProfileSource;
 
@@ -53,7 +62,20 @@ enum {
         IN_BOTH = IN_SYSTEM | IN_USER,
 };
 
+/* Masks of WireProfile. */
+enum {
+        FOR_RUN = 1 << WIRE_PROFILE_RUN,
+        FOR_PARSE = 1 << WIRE_PROFILE_PARSE,
+        FOR_FETCH = 1 << WIRE_PROFILE_FETCH,
+        FOR_INSTALL = 1 << WIRE_PROFILE_INSTALL,
+        FOR_PREPARING = FOR_FETCH | FOR_INSTALL,     /* writes to a set */
+        FOR_CODE = FOR_RUN | FOR_PARSE,              /* a user of its own each time */
+        FOR_OFFLINE = FOR_CODE | FOR_INSTALL,
+        FOR_ALL = FOR_OFFLINE | FOR_FETCH,
+};
+
 typedef struct ProfileRow {
+        unsigned profiles;
         const char *name;
         ValueKind kind;
         ProfileSource source;
@@ -73,7 +95,19 @@ typedef struct ProfileRow {
 #define MANAGER_VERSION_MIN_USER 257 /* PrivatePIDs=: before it all of a user's processes could be killed */
 #define MANAGER_VERSION_MEMORY_PEAK 255
 
-extern const ProfileRow profile_run[];
-extern const size_t profile_run_n_rows;
+/* Sets of packages are made by this user, from whose uid no script ever runs. */
+#define PREPARE_USER "mcp-exec-prepare"
+#define SETS_STATE_DIRECTORY "mcp-exec/sets" /* below /var/lib, as StateDirectory= has it */
+#define SETS_DIRECTORY "/var/lib/" SETS_STATE_DIRECTORY
+#define UV_PATH_INSIDE "/uv"                 /* where uv is mounted that is not below /usr */
+
+extern const ProfileRow profile_rows[];
+extern const size_t profile_n_rows;
 
 const ProfileRow* profile_find(const char *name);
+static inline bool profile_has_leaf(WireProfile p) {
+        return p == WIRE_PROFILE_FETCH || p == WIRE_PROFILE_INSTALL;
+}
+
+const char* profile_to_string(WireProfile p);
+WireProfile profile_from_string(const char *s); /* _WIRE_PROFILE_MAX for an unknown word */

@@ -36,7 +36,7 @@ static bool is_below(const char *path, const char *directory) {
         return strncmp(path, directory, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-static bool is_visible(const char *path, char *const *binds) {
+bool path_is_visible(const char *path, char *const *binds) {
         /* /bin is a link into /usr, here and in the skeleton. */
         if (is_below(path, "/usr") || is_below(path, "/bin"))
                 return true;
@@ -82,7 +82,7 @@ int interpreter_resolve(const char *name, char *const *binds, char **ret, Proble
                         "The Python interpreter %s (Python=) is not there or not executable", name);
 
         real = realpath(path, NULL);
-        if (!real || !is_visible(path, binds) || !is_visible(real, binds))
+        if (!real || !path_is_visible(path, binds) || !path_is_visible(real, binds))
                 return problem_set(
                         reterr_problem, EXDEV,
                         "Set Python= in mcp-exec.conf to an interpreter under /usr, or add the directory of "
@@ -190,7 +190,8 @@ static int sandbox_load_settings(Sandbox *s) {
                 return problem_set(&s->problem, -r, "Correct the configuration", "%s",
                                    message ? message : "The configuration cannot be read");
 
-        s->ceiling = limits_ceiling(s->settings);
+        for (unsigned i = 0; i < _WIRE_PROFILE_MAX; i++)
+                s->ceilings[i] = limits_ceiling(s->settings, (WireProfile) i);
         return 0;
 }
 
@@ -215,7 +216,9 @@ static int sandbox_find_out(Sandbox *s, sd_event *event) {
                                 &s->problem);
         if (r < 0)
                 return r;
-        r = find_usr_mounts(s);
+        r = packages_find(&s->packages, s->settings, s->is_user);
+        if (r >= 0)
+                r = find_usr_mounts(s);
         if (r < 0)
                 return r;
         if (!event)
@@ -228,6 +231,10 @@ static int sandbox_find_out(Sandbox *s, sd_event *event) {
         r = sweep_leftovers(s->manager);
         if (r < 0)
                 log_warning_errno(r, "Cannot look for runs that an earlier launcher left behind");
+        r = sets_new(s->is_user, &s->sets);
+        if (r < 0)
+                return r;
+        sets_sweep(s->sets);
         return manager_attach(s->manager, &s->problem);
 }
 
@@ -282,6 +289,8 @@ int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret) {
         if (r >= 0)
                 r = interpreter_resolve(s->settings->python, s->settings->bind_read_only_paths, &s->python,
                                         &s->problem);
+        if (r >= 0)
+                r = packages_find(&s->packages, s->settings, is_user);
         if (r < 0)
                 sandbox_set_problem(s, r);
 
@@ -294,14 +303,29 @@ int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret) {
         return 0;
 }
 
-static UnitInput sandbox_input(const Sandbox *s, bool is_selftest, const WireLimits *limits) {
+const char* sandbox_interpreter(const Sandbox *s, unsigned index) {
+        assert(s);
+
+        if (index == 0)
+                return s->python;
+        return index < WIRE_INTERPRETERS_MAX ? s->packages.pythons[index] : NULL;
+}
+
+static UnitInput sandbox_input(const Sandbox *s, const UnitChoice *choice) {
+        const Packages *p = &s->packages;
+
         return (UnitInput) {
                 .is_user = s->is_user,
-                .is_selftest = is_selftest,
+                .is_selftest = choice->is_selftest,
+                .profile = choice->profile,
+                .leaf = choice->set ? choice->set->text : NULL,
+                .uv = p->uv && streq(p->uv_inside, UV_PATH_INSIDE) ? p->uv : NULL,
+                .ca_bundle = p->ca_bundle,
+                .index_credentials = p->index_credentials,
                 .manager_version = s->manager->version,
                 .settings = s->settings,
-                .limits = *limits,
-                .python = s->python,
+                .limits = choice->limits,
+                .python = sandbox_interpreter(s, choice->interpreter),
                 .namespaces = s->namespaces,
                 .manager_environment = s->manager->environment,
                 .has_usr_mounts = s->has_usr_mounts,
@@ -310,18 +334,27 @@ static UnitInput sandbox_input(const Sandbox *s, bool is_selftest, const WireLim
         };
 }
 
-int sandbox_unit_spec(const Sandbox *s, bool is_selftest, const WireLimits *limits, UnitSpec **ret) {
+int sandbox_unit_spec(const Sandbox *s, const UnitChoice *choice, UnitSpec **ret) {
+        _cleanup_free_ char *set = NULL;
         UnitInput in;
+        int r;
 
-        assert(s && s->manager && s->settings && s->python);
+        assert(s && s->manager && s->settings && s->python && choice);
 
-        in = sandbox_input(s, is_selftest, limits);
+        in = sandbox_input(s, choice);
+        if (choice->set) {
+                r = str_printf(&set, "%s/%s", s->sets ? s->sets->directory : SETS_DIRECTORY, choice->set->text);
+                if (r < 0)
+                        return r;
+                in.set = set;
+        }
         return unit_spec_new(&in, ret);
 }
 
 int sandbox_fingerprint(const Sandbox *s, Buffer *b) {
         static const char *const programs[] = { "/init", "/runner/sitecustomize.py", "/root" };
         _cleanup_(unit_spec_freep) UnitSpec *spec = NULL;
+        const UnitChoice choice = { .is_selftest = true, .limits = s->ceilings[WIRE_PROFILE_RUN] };
         _cleanup_free_ char *boot_id = NULL;
         UnitInput in;
         int r;
@@ -345,7 +378,7 @@ int sandbox_fingerprint(const Sandbox *s, Buffer *b) {
         if (r < 0)
                 return r;
 
-        in = sandbox_input(s, /* is_selftest= */ true, &s->ceiling);
+        in = sandbox_input(s, &choice);
         in.namespaces = "-"; /* our own change at each start */
         in.without = NULL;
         r = unit_spec_new(&in, &spec);
@@ -360,6 +393,8 @@ Sandbox* sandbox_free(Sandbox *s) {
 
         manager_free(s->manager);
         settings_free(s->settings);
+        packages_done(&s->packages);
+        sets_free(s->sets);
         free(s->python);
         free(s->namespaces);
         strv_free(s->without);

@@ -9,15 +9,19 @@
 
 #include "base/settings.h"
 #include "launch/manager.h"
+#include "launch/packages.h"
 #include "launch/problem.h"
+#include "launch/sets.h"
 #include "launch/unit-spec.h"
 
 typedef struct Sandbox {
         bool is_user;
         Settings *settings;
         Manager *manager;      /* NULL: there is none, problem says why */
-        WireLimits ceiling;
+        WireLimits ceilings[_WIRE_PROFILE_MAX];
         char *python;
+        Packages packages;
+        Sets *sets;            /* NULL where nothing is to be started */
         char *namespaces;
         bool has_usr_mounts, has_usr_local_mount;
         char **without;        /* optional properties that this manager does not know */
@@ -34,7 +38,19 @@ int sandbox_new(sd_event *event, bool is_user, Sandbox **ret);
 /* Only the parts that printing needs, for a manager that is not there. */
 int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret);
 
-int sandbox_unit_spec(const Sandbox *s, bool is_selftest, const WireLimits *limits, UnitSpec **ret);
+/* What one unit is asked to be. */
+typedef struct UnitChoice {
+        bool is_selftest;
+        WireProfile profile;
+        unsigned interpreter;  /* one of those that sandbox_interpreter() knows */
+        const SetName *set;    /* or NULL */
+        WireLimits limits;     /* clamped */
+} UnitChoice;
+
+int sandbox_unit_spec(const Sandbox *s, const UnitChoice *choice, UnitSpec **ret);
+
+/* Path of the interpreter with this index, or NULL. */
+const char* sandbox_interpreter(const Sandbox *s, unsigned index);
 
 /* What a verdict was made of: equal text, equal verdict. Without what changes at each start. */
 int sandbox_fingerprint(const Sandbox *s, Buffer *b);
@@ -45,6 +61,7 @@ int sandbox_check_manager(const Manager *m, Problem *reterr_problem);
 
 /* Path of the interpreter, from a setting that may be a bare name. Checks that a run can see and execute
  * it. */
+bool path_is_visible(const char *path, char *const *binds);
 int interpreter_resolve(const char *name, char *const *binds, char **ret, Problem *reterr_problem);
 
 Sandbox* sandbox_free(Sandbox *s);

@@ -214,17 +214,19 @@ static int make_descriptors(int fds[static _WIRE_FD_MAX], int *ret_control) {
 
 static int selftest_begin(SelfTest *t) {
         _cleanup_(unit_spec_freep) UnitSpec *spec = NULL;
+        UnitChoice choice = { .is_selftest = true };
         int fds[_WIRE_FD_MAX] = { -EBADF, -EBADF, -EBADF };
         int r;
 
         t->has_read_limits = false;
-        t->limits = t->sandbox->ceiling;
+        t->limits = t->sandbox->ceilings[WIRE_PROFILE_RUN];
         t->limits.runtime_max_usec = SELFTEST_RUNTIME_USEC;
+        choice.limits = t->limits;
 
         t->control = safe_close(t->control);
         r = make_descriptors(fds, &t->control);
         if (r >= 0)
-                r = sandbox_unit_spec(t->sandbox, /* is_selftest= */ true, &t->limits, &spec);
+                r = sandbox_unit_spec(t->sandbox, &choice, &spec);
         if (r >= 0)
                 r = job_start(t->sandbox->manager, spec, fds, &selftest_handlers, t, &t->job);
         for (size_t i = 0; i < ELEMENTSOF(fds); i++)

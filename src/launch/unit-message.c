@@ -60,7 +60,18 @@ static int append_binds(sd_bus_message *m, char *const *paths) {
         return sd_bus_message_close_container(m);
 }
 
-static int append_tmpfs(sd_bus_message *m, char *const *entries) {
+static int append_binds_to(sd_bus_message *m, char *const *pairs) {
+        int r;
+
+        r = sd_bus_message_open_container(m, 'a', "(ssbt)");
+        for (size_t i = 0; pairs && pairs[i] && r >= 0; i += 2)
+                r = sd_bus_message_append(m, "(ssbt)", pairs[i], pairs[i + 1], /* may be absent */ false,
+                                          UINT64_C(0));
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+/* "NAME:REST" each, for tmpfs and credentials. */
+static int append_named(sd_bus_message *m, char *const *entries) {
         int r;
 
         r = sd_bus_message_open_container(m, 'a', "(ss)");
@@ -116,7 +127,9 @@ static const char *const signatures[_VALUE_KIND_MAX] = {
         [VALUE_ALLOW] = "(bas)",
         [VALUE_DENY] = "(bas)",
         [VALUE_BINDS] = "a(ssbt)",
+        [VALUE_BINDS_TO] = "a(ssbt)",
         [VALUE_TMPFS] = "a(ss)",
+        [VALUE_CREDENTIALS] = "a(ss)",
         [VALUE_EXEC] = "a(sasas)",
         [VALUE_FD] = "h",
 };
@@ -140,8 +153,11 @@ static int append_value(sd_bus_message *m, const Property *p, const int fds[stat
                 return append_filter(m, p->kind == VALUE_ALLOW, p->strings);
         case VALUE_BINDS:
                 return append_binds(m, p->strings);
+        case VALUE_BINDS_TO:
+                return append_binds_to(m, p->strings);
         case VALUE_TMPFS:
-                return append_tmpfs(m, p->strings);
+        case VALUE_CREDENTIALS:
+                return append_named(m, p->strings);
         case VALUE_EXEC:
                 return append_command(m, p->strings);
         case VALUE_FD:

@@ -56,6 +56,24 @@ static const char *const standard_binds[] = {
         "-/var/cache/mcp-exec/matplotlib",
 };
 
+/* What name resolution and TLS need. The certificates of some distributions are links from one of these into
+ * another. */
+static const char *const network_binds[] = {
+        "-/etc/resolv.conf",
+        "-/etc/hosts",
+        "-/etc/ssl",
+        "-/etc/pki",
+        "-/etc/ca-certificates",
+        "-/etc/crypto-policies",
+        "-/var/lib/ca-certificates",
+};
+
+/* Beside certificates there may be keys, which somebody's user manager could read. */
+static const char *const private_keys[] = {
+        "-+/etc/ssl/private",
+        "-+/etc/pki/tls/private",
+};
+
 UnitSpec* unit_spec_free(UnitSpec *s) {
         if (!s)
                 return NULL;
@@ -84,6 +102,15 @@ static int fill_command(Property *p, const UnitInput *in) {
         if (r >= 0)
                 r = strv_extendf(&p->strings, "%" PRIu64 ":%" PRIu64, in->settings->tmpfs_bytes,
                                  in->settings->tmpfs_inodes);
+        if (r >= 0 && profile_has_leaf(in->profile)) {
+                r = strv_extend(&p->strings, "--profile");
+                if (r >= 0)
+                        r = strv_extend(&p->strings, profile_to_string(in->profile));
+        } else if (r >= 0 && in->set) {
+                r = strv_extend(&p->strings, "--set");
+                if (r >= 0)
+                        r = strv_extend(&p->strings, WIRE_SET_PATH);
+        }
         return r < 0 ? r : strv_extend(&p->strings, in->python);
 }
 
@@ -107,6 +134,8 @@ static int fill_inaccessible(Property *p, const UnitInput *in) {
         int r;
 
         r = strv_split("-+/sys -+/dev/pts -+/dev/ptmx", &p->strings);
+        for (size_t i = 0; i < ELEMENTSOF(private_keys) && r >= 0 && in->profile == WIRE_PROFILE_FETCH; i++)
+                r = strv_extend(&p->strings, private_keys[i]);
         if (r < 0 || !in->is_user || !in->has_usr_mounts)
                 return r;
         return strv_extend(&p->strings, "-+" MCP_EXEC_LIBDIR "/root");
@@ -118,6 +147,8 @@ static int fill_binds(Property *p, const UnitInput *in) {
         r = bind_usr(p, in);
         for (size_t i = 0; i < ELEMENTSOF(standard_binds) && r >= 0; i++)
                 r = strv_extend(&p->strings, standard_binds[i]);
+        for (size_t i = 0; i < ELEMENTSOF(network_binds) && r >= 0 && in->profile == WIRE_PROFILE_FETCH; i++)
+                r = strv_extend(&p->strings, network_binds[i]);
 
         STRV_FOREACH(path, in->settings->bind_read_only_paths)
                 if (r >= 0)
@@ -126,10 +157,29 @@ static int fill_binds(Property *p, const UnitInput *in) {
         return r;
 }
 
-/* In system mode /tmp is mounted by its alias in the skeleton: DynamicUser= owns the name /tmp, and of two
+static int bind_to(Property *p, const char *from, const char *to) {
+        int r;
+
+        r = strv_extend(&p->strings, from);
+        return r < 0 ? r : strv_extend(&p->strings, to);
+}
+
+static int fill_tools(Property *p, const UnitInput *in) {
+        int r = 0;
+
+        if (in->uv)
+                r = bind_to(p, in->uv, UV_PATH_INSIDE);
+        if (r >= 0 && in->profile == WIRE_PROFILE_FETCH)
+                r = bind_to(p, MCP_EXEC_LIBDIR "/nsswitch-network.conf", "/etc/nsswitch.conf");
+        if (r >= 0 && in->ca_bundle && in->profile == WIRE_PROFILE_FETCH)
+                r = bind_to(p, in->ca_bundle, WIRE_CA_BUNDLE_PATH);
+        return r;
+}
+
+/* In system mode /tmp of a run is mounted by its alias in the skeleton: DynamicUser= owns the name /tmp, and of two
  * entries for one path the tmpfs would be dropped. The alias sorts after it and lands on top. */
 static int fill_tmpfs(Property *p, const UnitInput *in) {
-        const char *const paths[] = { in->is_user ? "/tmp" : "/zz/tmp", "/dev/shm" };
+        const char *const paths[] = { in->is_user || profile_has_leaf(in->profile) ? "/tmp" : "/zz/tmp", "/dev/shm" };
         int r;
 
         for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
@@ -140,6 +190,12 @@ static int fill_tmpfs(Property *p, const UnitInput *in) {
                         return r;
         }
 
+        /* The leaf appears by its name on the host as well, in a directory that is otherwise empty. */
+        if (profile_has_leaf(in->profile) && !in->is_user) {
+                r = strv_extend(&p->strings, SETS_DIRECTORY ":ro,size=64k,nr_inodes=16,mode=755,nodev,nosuid");
+                if (r < 0)
+                        return r;
+        }
         return strv_extend(&p->strings, "/run:ro,nodev,nosuid,noexec");
 }
 
@@ -175,6 +231,9 @@ static int fill_unset_environment(Property *p, const UnitInput *in) {
         int r;
 
         for (size_t i = 0; i < ELEMENTSOF(manager_made_variables); i++) {
+                if (in->profile == WIRE_PROFILE_FETCH &&
+                    streq(manager_made_variables[i], "CREDENTIALS_DIRECTORY"))
+                        continue;
                 r = strv_extend(&p->strings, manager_made_variables[i]);
                 if (r < 0)
                         return r;
@@ -243,7 +302,20 @@ static int property_fill(Property *p, const ProfileRow *row, const UnitInput *in
         case SOURCE_FILE_SIZE:
                 /* Only against sparse monsters: a full tmpfs shall say ENOSPC, not EFBIG. */
                 p->number = 2 * MAX_OF(in->settings->tmpfs_bytes, in->settings->memory_max_bytes);
+                if (profile_has_leaf(in->profile))
+                        p->number = MAX_OF(p->number, in->settings->packages.prepare_max_bytes);
                 return 0;
+        case SOURCE_SET:
+        case SOURCE_LEAF:
+                return in->set ? bind_to(p, in->set, WIRE_SET_PATH) : 0;
+        case SOURCE_LEAF_DIRECTORY:
+                return in->leaf ? strv_extendf(&p->strings, SETS_STATE_DIRECTORY "/%s", in->leaf) : 0;
+        case SOURCE_TOOLS:
+                return fill_tools(p, in);
+        case SOURCE_CREDENTIALS:
+                return in->index_credentials ?
+                               strv_extendf(&p->strings, "index-credentials:%s", in->index_credentials) :
+                               0;
         case _PROFILE_SOURCE_MAX:
                 break;
         }
@@ -252,7 +324,8 @@ static int property_fill(Property *p, const ProfileRow *row, const UnitInput *in
 }
 
 static bool row_applies(const ProfileRow *row, const UnitInput *in) {
-        if (!(row->where & (unsigned) (in->is_user ? IN_USER : IN_SYSTEM)))
+        if (!(row->where & (unsigned) (in->is_user ? IN_USER : IN_SYSTEM)) ||
+            !(row->profiles & (1U << in->profile)))
                 return false;
 
         /* A protection that must be there is sent to any manager: one that does not know it refuses by
@@ -276,12 +349,13 @@ int unit_spec_new(const UnitInput *in, UnitSpec **ret) {
         s = calloc(1, sizeof(*s));
         if (!s)
                 return -ENOMEM;
-        s->properties = calloc(profile_run_n_rows, sizeof(*s->properties));
+        s->profile = in->profile;
+        s->properties = calloc(profile_n_rows, sizeof(*s->properties));
         if (!s->properties)
                 return -ENOMEM;
 
-        for (size_t i = 0; i < profile_run_n_rows; i++) {
-                const ProfileRow *row = profile_run + i;
+        for (size_t i = 0; i < profile_n_rows; i++) {
+                const ProfileRow *row = profile_rows + i;
                 Property *p = s->properties + s->n_properties;
 
                 if (!row_applies(row, in))
@@ -293,10 +367,20 @@ int unit_spec_new(const UnitInput *in, UnitSpec **ret) {
                 r = property_fill(p, row, in);
                 if (r < 0)
                         return r;
+                if (row->source >= SOURCE_SET && !p->strings)
+                        s->n_properties--;
         }
 
         *ret = TAKE_PTR(s);
         return 0;
+}
+
+static int binds_print(const Property *p, Buffer *b) {
+        int r = 0;
+
+        for (size_t i = 0; p->strings && p->strings[i] && r >= 0; i += 2)
+                r = buffer_printf(b, "%s%s:%s", i > 0 ? " " : "", p->strings[i], p->strings[i + 1]);
+        return r;
 }
 
 static int property_print(const Property *p, Buffer *b) {
@@ -311,7 +395,7 @@ static int property_print(const Property *p, Buffer *b) {
         case VALUE_INT32:
         case VALUE_UINT32:
         case VALUE_UINT64:
-                if (streq(p->name, "UMask"))
+                if (streq(p->name, "UMask") || streq(p->name, "StateDirectoryMode"))
                         return buffer_printf(b, "%04" PRIo64, p->number);
                 return buffer_printf(b, "%" PRIu64, p->number);
         case VALUE_FD:
@@ -324,10 +408,13 @@ static int property_print(const Property *p, Buffer *b) {
         case VALUE_DENY:
                 separator = "~";
                 break;
+        case VALUE_BINDS_TO:
+                return binds_print(p, b);
         case VALUE_STRING:
         case VALUE_STRINGS:
         case VALUE_BINDS:
         case VALUE_TMPFS:
+        case VALUE_CREDENTIALS:
         case VALUE_EXEC:
                 break;
         case _VALUE_KIND_MAX:
@@ -360,36 +447,4 @@ int unit_spec_print(const UnitSpec *s, Buffer *b) {
         }
 
         return 0;
-}
-
-/* On top of the longest run and a warm unit's idle life: the start, and the daemon's own deadline which
- * comes first. */
-#define RUNTIME_SPARE_USEC (60 * USEC_PER_SEC)
-
-WireLimits limits_ceiling(const Settings *s) {
-        assert(s);
-
-        return (WireLimits) {
-                .runtime_max_usec = MIN_OF(s->max_timeout_usec + s->pool_idle_usec + RUNTIME_SPARE_USEC,
-                                           WIRE_RUNTIME_USEC_MAX),
-                .memory_max_bytes = s->memory_max_bytes,
-                .tasks_max = s->tasks_max,
-                .cpu_quota_per_sec_usec = s->cpu_quota_percent * (USEC_PER_SEC / 100),
-        };
-}
-
-static uint64_t clamp(uint64_t value, uint64_t floor, uint64_t ceiling) {
-        /* A ceiling below the floor is the administrator's word and wins. */
-        value = MAX_OF(value, floor);
-        return MIN_OF(value, ceiling);
-}
-
-void limits_clamp(WireLimits *l, const WireLimits *ceiling) {
-        assert(l && ceiling);
-
-        l->runtime_max_usec = clamp(l->runtime_max_usec, WIRE_RUNTIME_USEC_MIN, ceiling->runtime_max_usec);
-        l->memory_max_bytes = clamp(l->memory_max_bytes, WIRE_MEMORY_BYTES_MIN, ceiling->memory_max_bytes);
-        l->tasks_max = clamp(l->tasks_max, WIRE_TASKS_MIN, ceiling->tasks_max);
-        l->cpu_quota_per_sec_usec = clamp(l->cpu_quota_per_sec_usec, USEC_PER_SEC / 100,
-                                          ceiling->cpu_quota_per_sec_usec);
 }

@@ -23,6 +23,7 @@ typedef struct Property {
 } Property;
 
 typedef struct UnitSpec {
+        WireProfile profile;
         Property *properties;
         size_t n_properties;
 } UnitSpec;
@@ -31,6 +32,11 @@ typedef struct UnitSpec {
 typedef struct UnitInput {
         bool is_user;
         bool is_selftest;                 /* the runner looks at its walls and runs nobody's code */
+        WireProfile profile;
+        const char *set;                  /* path of the set or leaf; NULL: none */
+        const char *leaf;                 /* the leaf's name below the sets' directory, in system mode */
+        const char *uv;                   /* to be mounted at UV_PATH_INSIDE, or NULL */
+        const char *ca_bundle, *index_credentials; /* files for FETCH, or NULL */
         unsigned manager_version;
         const Settings *settings;
         WireLimits limits;                /* clamped */
@@ -49,8 +55,8 @@ DEFINE_CLEANUP(UnitSpec*, unit_spec_free);
 /* Appends "Name=value\n" for each property. */
 int unit_spec_print(const UnitSpec *s, Buffer *b);
 
-/* The most that any run may have under these settings. */
-WireLimits limits_ceiling(const Settings *s);
+/* The most that any unit of this profile may have under these settings. */
+WireLimits limits_ceiling(const Settings *s, WireProfile profile);
 
 /* Brings each limit between its floor and the ceiling. The daemon has clamped already: this repetition is
  * deliberate, for the daemon parses hostile bytes and may be somebody else's by now. */

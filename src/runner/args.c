@@ -89,6 +89,17 @@ static int option_parse(const char *name, const char *value, RunnerFacts *facts,
                 return namespaces_parse(value, facts->namespaces);
         if (streq(name, "--tmpfs"))
                 return tmpfs_parse(value, facts);
+        if (streq(name, "--profile") && facts->profile == RUNNER_PROFILE_RUN) {
+                if (streq(value, "fetch"))
+                        facts->profile = RUNNER_PROFILE_FETCH;
+                else if (streq(value, "install"))
+                        facts->profile = RUNNER_PROFILE_INSTALL;
+                return facts->profile == RUNNER_PROFILE_RUN ? -EINVAL : 0;
+        }
+        if (streq(name, "--set") && !facts->set && value[0] == '/') {
+                facts->set = value;
+                return 0;
+        }
         if (streq(name, "--mode") && !*has_mode && (streq(value, "system") || streq(value, "user"))) {
                 *has_mode = true;
                 facts->is_user = streq(value, "user");
@@ -96,6 +107,12 @@ static int option_parse(const char *name, const char *value, RunnerFacts *facts,
         }
 
         return -EINVAL;
+}
+
+size_t facts_n_namespaces(const RunnerFacts *facts) {
+        if (facts->is_user)
+                return _RUNNER_NS_MAX;
+        return facts->profile == RUNNER_PROFILE_RUN ? RUNNER_NS_USER : RUNNER_NS_PID;
 }
 
 int facts_parse(int argc, char *const argv[], RunnerFacts *ret) {
@@ -119,9 +136,13 @@ int facts_parse(int argc, char *const argv[], RunnerFacts *ret) {
                 return RUNNER_CHECK_ARGUMENTS;
         facts.python = argv[i];
 
+        if (facts.profile != RUNNER_PROFILE_RUN && (facts.set || facts.is_selftest))
+                return RUNNER_CHECK_ARGUMENTS;
+
         /* A run of the system manager has the host's user and process namespace: there DynamicUser= and
-         * the hidden /proc do that work. Net, mnt and ipc come first in the enumeration. */
-        n_needed = facts.is_user ? (size_t) _RUNNER_NS_MAX : (size_t) RUNNER_NS_USER;
+         * the hidden /proc do that work. What has the user of all sets has a namespace of users instead.
+         * Net, mnt and ipc come first in the enumeration. */
+        n_needed = facts_n_namespaces(&facts);
         for (size_t n = 0; n < n_needed; n++)
                 if (facts.namespaces[n] == 0)
                         return RUNNER_CHECK_ARGUMENTS;

@@ -57,11 +57,13 @@ static int check_namespaces(const RunnerFacts *facts) {
                 [RUNNER_NS_USER] = { "/proc/self/ns/user", RUNNER_CHECK_NS_USER },
                 [RUNNER_NS_PID] = { "/proc/self/ns/pid", RUNNER_CHECK_NS_PID },
         };
-        size_t n = facts->is_user ? (size_t) _RUNNER_NS_MAX : (size_t) RUNNER_NS_USER;
+        size_t n = facts_n_namespaces(facts);
 
         for (size_t i = 0; i < n; i++) {
                 struct stat st;
 
+                if (i == RUNNER_NS_NET && facts->profile == RUNNER_PROFILE_FETCH)
+                        continue;
                 if (stat(namespaces[i].path, &st) < 0 || st.st_ino == facts->namespaces[i])
                         return namespaces[i].check;
         }
@@ -121,13 +123,21 @@ int check_status_text(const char *proc_status) {
         return RUNNER_CHECK_OK;
 }
 
+bool is_uid_of_profile(const RunnerFacts *facts, uid_t uid) {
+        bool is_dynamic = uid >= DYNAMIC_UID_MIN && uid <= DYNAMIC_UID_MAX;
+
+        assert(facts);
+
+        if (uid == 0)
+                return false;
+        return facts->is_user || is_dynamic == (facts->profile == RUNNER_PROFILE_RUN);
+}
+
 static bool is_user_of_its_own(const RunnerFacts *facts) {
         uid_t real, effective, saved;
 
-        if (getresuid(&real, &effective, &saved) < 0 || real != effective || real != saved || real == 0)
-                return false;
-
-        return facts->is_user || (real >= DYNAMIC_UID_MIN && real <= DYNAMIC_UID_MAX);
+        return getresuid(&real, &effective, &saved) >= 0 && real == effective && real == saved &&
+               is_uid_of_profile(facts, real);
 }
 
 static bool is_read_only(const char *path) {
@@ -136,19 +146,37 @@ static bool is_read_only(const char *path) {
         return statvfs(path, &v) == 0 && (v.f_flag & ST_RDONLY);
 }
 
+/* A user's credentials are mounted below /run/user/UID, where nothing else of it may be. */
+static bool is_user_run_hidden(void) {
+        static const char *const names[] = { "bus", "systemd", "gnupg" };
+        char path[RUNNER_PATH_MAX];
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                (void) snprintf(path, sizeof(path), "/run/user/%u/%s", (unsigned) getuid(), names[i]);
+                if (access(path, F_OK) == 0 || errno != ENOENT)
+                        return false;
+        }
+        return true;
+}
+
 /* /run is where the sockets of the host are. */
-static bool is_run_hidden(void) {
+static bool is_run_hidden(const RunnerFacts *facts) {
         static const char *const host_paths[] = {
                 "/run/dbus",
                 "/run/systemd/journal",
                 "/run/systemd/notify",
                 "/run/systemd/private",
-                "/run/user",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(host_paths); i++)
                 if (access(host_paths[i], F_OK) == 0 || errno != ENOENT)
                         return false;
+
+        if (facts->is_user && facts->profile == RUNNER_PROFILE_FETCH) {
+                if (!is_user_run_hidden())
+                        return false;
+        } else if (access("/run/user", F_OK) == 0 || errno != ENOENT)
+                return false;
 
         return is_read_only("/run");
 }
@@ -172,7 +200,8 @@ int check_quick(const RunnerFacts *facts) {
         check = check_namespaces(facts);
         if (check != RUNNER_CHECK_OK)
                 return check;
-        if (!read_text("/proc/self/net/dev", text, sizeof(text)) || !is_loopback_only(text))
+        if (facts->profile != RUNNER_PROFILE_FETCH &&
+            (!read_text("/proc/self/net/dev", text, sizeof(text)) || !is_loopback_only(text)))
                 return RUNNER_CHECK_LOOPBACK;
         if (!is_user_of_its_own(facts))
                 return RUNNER_CHECK_UID;
@@ -183,7 +212,7 @@ int check_quick(const RunnerFacts *facts) {
         check = check_status_text(text);
         if (check != RUNNER_CHECK_OK)
                 return check;
-        if (!is_run_hidden())
+        if (!is_run_hidden(facts))
                 return RUNNER_CHECK_RUN_DIRECTORY;
         if (!is_read_only("/") || !is_read_only("/usr"))
                 return RUNNER_CHECK_READ_ONLY;
@@ -192,7 +221,7 @@ int check_quick(const RunnerFacts *facts) {
         if (can_open("/dev/ptmx") || can_open("/dev/pts/ptmx"))
                 return RUNNER_CHECK_TERMINALS;
 
-        return probe_harmless();
+        return probe_harmless(/* may_use_ip= */ facts->profile == RUNNER_PROFILE_FETCH);
 }
 
 bool is_limited_tmpfs(const char *proc_mountinfo, const char *mount_point) {

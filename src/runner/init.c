@@ -18,6 +18,7 @@ int main(int argc, char *argv[]) {
                 .tmp = "/tmp",
                 .hook = MCP_EXEC_LIBDIR "/runner",
                 .fonts = "/var/cache/mcp-exec/matplotlib",
+                .stubs = MCP_EXEC_LIBDIR "/stubs",
         };
 
         return runner_main(argc, argv, environ, &places, check);

@@ -26,10 +26,10 @@ static bool is_refused(long r) {
 }
 
 /* Sockets are refused by family, with EAFNOSUPPORT or with the errno of the unit. */
-static bool can_make_sockets(void) {
-        static const int families[] = { AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_VSOCK };
+static bool can_make_sockets(bool may_use_ip) {
+        static const int families[] = { AF_UNIX, AF_NETLINK, AF_VSOCK, AF_INET, AF_INET6 };
 
-        for (size_t i = 0; i < ELEMENTSOF(families); i++) {
+        for (size_t i = 0; i < ELEMENTSOF(families) - (may_use_ip ? 2 : 0); i++) {
                 int type = families[i] == AF_NETLINK ? SOCK_RAW : SOCK_STREAM;
                 int fd = socket(families[i], type | SOCK_CLOEXEC, 0);
 
@@ -90,8 +90,8 @@ static bool can_set_user_id(const char *writable_dir) {
         return is_possible;
 }
 
-int probe_harmless(void) {
-        if (can_make_sockets())
+int probe_harmless(bool may_use_ip) {
+        if (can_make_sockets(may_use_ip))
                 return RUNNER_CHECK_SOCKETS;
         if (can_use_io_uring())
                 return RUNNER_CHECK_IO_URING;
@@ -109,7 +109,7 @@ int probe_all(const char *writable_dir) {
 
         assert(writable_dir);
 
-        check = probe_harmless();
+        check = probe_harmless(/* may_use_ip= */ false);
         if (check != RUNNER_CHECK_OK)
                 return check;
         if (can_take_huge_pages())

@@ -61,7 +61,7 @@ int runner_main(int argc, char *const argv[], char *const inherited[], const Run
                 return fail(failed);
 
         if (world_prepare(places) < 0 ||
-            world_environment(places, inherited, &environment) < 0 ||
+            world_environment(places, &facts, inherited, &environment) < 0 ||
             world_enter_nowhere(places) < 0)
                 return fail(RUNNER_CHECK_PREPARE);
 

@@ -23,12 +23,20 @@ typedef enum RunnerNamespace {
 } RunnerNamespace;
 
 /* What the launcher knows about the world outside, to compare with what is seen inside. */
+typedef enum RunnerProfile {
+        RUNNER_PROFILE_RUN,     /* and parse: a user and a network of its own */
+        RUNNER_PROFILE_FETCH,   /* the host's network, the user who owns the sets */
+        RUNNER_PROFILE_INSTALL, /* the same without network */
+} RunnerProfile;
+
 typedef struct RunnerFacts {
         bool is_selftest;
         bool is_user;                           /* a user's service manager: we are PID 1 of a namespace */
         uint64_t namespaces[_RUNNER_NS_MAX];    /* inode numbers of the launcher's own; 0: not told */
         uint64_t tmpfs_bytes, tmpfs_inodes;     /* the limits /tmp must have at most; 0: not told */
         const char *python;                     /* absolute path */
+        RunnerProfile profile;
+        const char *set;                        /* prefix of the packages that the program uses, or NULL */
 } RunnerFacts;
 
 /* Where things are. Fixed in the program; the unit tests use directories of their own. */
@@ -36,6 +44,7 @@ typedef struct RunnerPlaces {
         const char *tmp;        /* "/tmp" */
         const char *hook;       /* directory of our sitecustomize.py */
         const char *fonts;      /* prepared files of matplotlib's cache, may be absent */
+        const char *stubs;      /* pip and the like, which say how to declare a package */
 } RunnerPlaces;
 
 #define RUNNER_PATH_MAX 512
@@ -50,6 +59,8 @@ typedef struct RunnerEnvironment {
 
 /* args.c: strict; an unknown word, a missing fact or a trailing byte is RUNNER_CHECK_ARGUMENTS. */
 int facts_parse(int argc, char *const argv[], RunnerFacts *ret);
+/* How many of the namespaces, in their order, are this unit's own. FETCH has no network's. */
+size_t facts_n_namespaces(const RunnerFacts *facts);
 
 /* checks.c: what is cheap enough for each run (a few reads of /proc) ... */
 int check_quick(const RunnerFacts *facts);
@@ -63,13 +74,15 @@ int huge_pages_deny(void);
 /* The parts that judge text, apart from where the text comes from. */
 int check_status_text(const char *proc_status);
 bool is_loopback_only(const char *proc_net_dev);
+bool is_uid_of_profile(const RunnerFacts *facts, uid_t uid);
 bool is_limited_tmpfs(const char *proc_mountinfo, const char *mount_point);
 
 /* world.c: makes work/, home/ and what belongs into it below tmp. Returns 0 or -errno. */
 int world_prepare(const RunnerPlaces *places);
-/* Builds the program's environment: constants, and the thread counts out of the given one. Returns 0 or
- * -errno. */
-int world_environment(const RunnerPlaces *places, char *const inherited[], RunnerEnvironment *ret);
+/* Builds the program's environment: constants, the thread counts and, for FETCH, the directory of its
+ * credentials out of the given one. Returns 0 or -errno. */
+int world_environment(const RunnerPlaces *places, const RunnerFacts *facts, char *const inherited[],
+                      RunnerEnvironment *ret);
 /* Leaves the process in a working directory that is deleted, so that getcwd() fails. Returns 0 or -errno. */
 int world_enter_nowhere(const RunnerPlaces *places);
 

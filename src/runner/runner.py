@@ -12,6 +12,7 @@ paid by every run. Python 3.11 and later.
 """
 
 import _io
+import _signal
 import _socket
 import atexit
 import fcntl
@@ -261,6 +262,26 @@ def open_up_at_exit(work):
     atexit.register(open_up)
 
 
+def is_in_set(environ):
+    """Whether this is the second interpreter, the one of the packages that the program uses."""
+    return sys.prefix == environ.get("VIRTUAL_ENV")
+
+
+def become_interpreter_of_set(environ, prefix):
+    """Goes on in the interpreter of the packages, which is started in the same way as this one was: in a directory
+    that is deleted, with PYTHONPATH leading here. Until now nothing of the packages was imported, and the control
+    socket is closed; from here on what they bring (.pth files, a sitecustomize) is the program's."""
+    here = environ["TMPDIR"] + "/home/.start"
+    posix.mkdir(here, 0o700)
+    posix.chdir(here)
+    posix.rmdir(here)
+    # An interpreter ignores these while it runs, and exec would hand that on to one that does not ask for it.
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
+    python = prefix + "/bin/python3"
+    posix.execve(python, [python, "main.py"], environ)
+
+
 def forget_ourselves(environ):
     """Removes what led the interpreter here. Child interpreters must not come here again."""
     here = environ.pop("PYTHONPATH")
@@ -291,6 +312,7 @@ def receive_program(work, environ):
 
 def run(environ):
     work = environ["TMPDIR"] + "/work"
+    prefix = environ.get("VIRTUAL_ENV")
     say_ready(work)
     try:
         receive_program(work, environ)
@@ -298,6 +320,13 @@ def run(environ):
         # Most likely the tmpfs cannot hold what the daemon sent; the caller can do something about it.
         give_up(1, f"the program could not be put in place: {error.strerror}")
 
+    if prefix:
+        become_interpreter_of_set(environ, prefix)
+    settle(work, environ)
+
+
+def settle(work, environ):
+    """The last steps, in the interpreter that will run main.py."""
     forget_ourselves(environ)
     if sys.version_info >= (3, 14):
         prefer_fork()
@@ -314,11 +343,20 @@ def run(environ):
 if __name__ == "sitecustomize":
     import os
 
+    in_set = is_in_set(os.environ)
     try:
-        run(os.environ)
+        if in_set:
+            settle(os.environ["TMPDIR"] + "/work", os.environ)
+        else:
+            run(os.environ)
     except Malformed:
         give_up(EXIT_CHECK + CHECK_CONTROL, "a malformed message came from the daemon")
     except BaseException as error:
         give_up(EXIT_CHECK + CHECK_INTERPRETER, f"the runner does not work in this interpreter: {error!r}")
-    # site takes exactly this for "there is none", and the import system forgets the module.
-    raise ImportError(name="sitecustomize")
+    if in_set:
+        # The packages may have one of their own, which this one has hidden. It takes this module's place.
+        del sys.modules["sitecustomize"]
+        import sitecustomize  # noqa: F401, pylint: disable=import-self,unused-import
+    else:
+        # site takes exactly this for "there is none", and the import system forgets the module.
+        raise ImportError(name="sitecustomize")

@@ -179,10 +179,26 @@ static bool is_thread_count(const char *entry) {
         return false;
 }
 
-int world_environment(const RunnerPlaces *places, char *const inherited[], RunnerEnvironment *ret) {
+/* Where the service manager put what FETCH alone gets. */
+static bool is_credentials_directory(const char *entry) {
+        return strncmp(entry, "CREDENTIALS_DIRECTORY=/run/", strlen("CREDENTIALS_DIRECTORY=/run/")) == 0;
+}
+
+/* With a set its programs go before all others. The runner, which the base interpreter imports, becomes
+ * VIRTUAL_ENV's (runner.py). */
+static int add_set(const RunnerPlaces *places, const char *set, RunnerEnvironment *e) {
+        if (environment_add(e, "PATH=%s%s%s:/usr/local/bin:/usr/bin:/bin", set ?: "", set ? "/bin:" : "",
+                            places->stubs) < 0)
+                return -E2BIG;
+        return set ? environment_add(e, "VIRTUAL_ENV=%s", set) : 0;
+}
+
+int world_environment(const RunnerPlaces *places, const RunnerFacts *facts, char *const inherited[],
+                      RunnerEnvironment *ret) {
         int r = 0;
 
         assert(places);
+        assert(facts);
         assert(ret);
 
         *ret = (RunnerEnvironment) {};
@@ -194,7 +210,7 @@ int world_environment(const RunnerPlaces *places, char *const inherited[], Runne
             environment_add(ret, "LOGNAME=sandbox") < 0 ||
             environment_add(ret, "MPLBACKEND=Agg") < 0 ||
             environment_add(ret, "MPLCONFIGDIR=%s/home/.config/matplotlib", places->tmp) < 0 ||
-            environment_add(ret, "PATH=/usr/local/bin:/usr/bin:/bin") < 0 ||
+            add_set(places, facts->set, ret) < 0 ||
             environment_add(ret, "PYTHONUNBUFFERED=1") < 0 ||
             environment_add(ret, "TMPDIR=%s", places->tmp) < 0 ||
             environment_add(ret, "USER=sandbox") < 0 ||
@@ -202,7 +218,8 @@ int world_environment(const RunnerPlaces *places, char *const inherited[], Runne
                 return -E2BIG;
 
         for (size_t i = 0; r >= 0 && inherited && inherited[i]; i++)
-                if (is_thread_count(inherited[i]))
+                if (is_thread_count(inherited[i]) ||
+                    (facts->profile == RUNNER_PROFILE_FETCH && is_credentials_directory(inherited[i])))
                         r = environment_add(ret, "%s", inherited[i]);
 
         return r;

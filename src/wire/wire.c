@@ -249,6 +249,23 @@ static bool is_valid_field(const Field *f, const char *message) {
         return false;
 }
 
+/* What no single field can say: PARSE has no set, those that write to one name it; only COMMIT has a second
+ * name. */
+static bool is_consistent(const WireMessage *m) {
+        bool has_set;
+
+        switch (m->header.type) {
+        case WIRE_START:
+                has_set = m->start.environment[0] != 0;
+                return m->start.profile == WIRE_PROFILE_RUN ||
+                       has_set == (m->start.profile != WIRE_PROFILE_PARSE);
+        case WIRE_SET:
+                return (m->set.to[0] != 0) == (m->set.action == WIRE_SET_COMMIT);
+        default:
+                return true;
+        }
+}
+
 int wire_check(WireRole role, const WireMessage *m, size_t n_bytes, size_t n_fds) {
         const WireHeader *h;
 
@@ -270,7 +287,7 @@ int wire_check(WireRole role, const WireMessage *m, size_t n_bytes, size_t n_fds
         for (size_t i = 0; i < messages[h->type].n_fields; i++)
                 if (!is_valid_field(&messages[h->type].fields[i], (const char*) m))
                         return -EBADMSG;
-        return 0;
+        return is_consistent(m) ? 0 : -EBADMSG;
 }
 
 /* One end of a socketpair(2): connected, and nameless on both sides. A name would mean a connection to some

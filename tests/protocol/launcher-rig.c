@@ -50,7 +50,8 @@ static int run_launcher(int manager_fd, int seam_fd) {
 
         s->is_user = true;
         REQUIRE(settings_new_default(&s->settings) >= 0);
-        s->ceiling = limits_ceiling(s->settings);
+        for (unsigned i = 0; i < _WIRE_PROFILE_MAX; i++)
+                s->ceilings[i] = limits_ceiling(s->settings, (WireProfile) i);
         REQUIRE(str_copy(&s->python, "/usr/bin/python3") >= 0 && str_copy(&s->namespaces, "net=1") >= 0);
         REQUIRE(manager_new(event, bus, true, &s->manager, &s->problem) >= 0);
         sd_bus_unref(bus);

@@ -36,7 +36,7 @@ static sd_bus_message* message_new(sd_bus *bus, bool is_user) {
                 .is_user = is_user,
                 .manager_version = 257,
                 .settings = s,
-                .limits = limits_ceiling(s),
+                .limits = limits_ceiling(s, WIRE_PROFILE_RUN),
                 .python = "/usr/bin/python3",
                 .namespaces = "net=1",
         };

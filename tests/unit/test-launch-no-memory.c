@@ -93,7 +93,7 @@ static UnitInput input(void) {
         return (UnitInput) {
                 .manager_version = 262,
                 .settings = settings,
-                .limits = limits_ceiling(settings),
+                .limits = limits_ceiling(settings, WIRE_PROFILE_RUN),
                 .python = "/usr/bin/python3",
                 .namespaces = "net=1",
                 .manager_environment = environment,
@@ -248,7 +248,7 @@ static int fingerprint(void) {
         Sandbox sandbox = {
                 .settings = settings,
                 .manager = manager,
-                .ceiling = limits_ceiling(settings),
+                .ceilings[WIRE_PROFILE_RUN] = limits_ceiling(settings, WIRE_PROFILE_RUN),
                 .python = (char*) "/usr/bin/python3",
                 .namespaces = (char*) "net=1",
         };

@@ -12,7 +12,7 @@ static UnitInput input(const Settings *s) {
         return (UnitInput) {
                 .manager_version = 257,
                 .settings = s,
-                .limits = limits_ceiling(s),
+                .limits = limits_ceiling(s, WIRE_PROFILE_RUN),
                 .python = "/usr/bin/python3",
                 .namespaces = "net=1,mnt=2",
         };
@@ -324,14 +324,14 @@ TEST(variables_of_the_manager_are_taken_out_by_name) {
 
 TEST(ceiling_is_the_settings) {
         _cleanup_(settings_freep) Settings *s = settings();
-        WireLimits l = limits_ceiling(s);
+        WireLimits l = limits_ceiling(s, WIRE_PROFILE_RUN);
 
         ASSERT_EQ_UINT(l.memory_max_bytes, 512 * MIB);
         ASSERT_EQ_UINT(l.tasks_max, 128);
         ASSERT_EQ_UINT(l.cpu_quota_per_sec_usec, USEC_PER_SEC);
         ASSERT_EQ_UINT(l.runtime_max_usec, (300 + 600 + 60) * USEC_PER_SEC);
         s->max_timeout_usec = s->pool_idle_usec = UINT64_C(24) * 3600 * USEC_PER_SEC;
-        l = limits_ceiling(s);
+        l = limits_ceiling(s, WIRE_PROFILE_RUN);
         ASSERT_EQ_UINT(l.runtime_max_usec, WIRE_RUNTIME_USEC_MAX);
 }
 
@@ -366,8 +366,8 @@ TEST(a_ceiling_below_the_floor_wins) {
 }
 
 TEST(every_row_of_the_profile_is_for_somebody_and_has_a_value) {
-        for (size_t i = 0; i < profile_run_n_rows; i++) {
-                const ProfileRow *row = profile_run + i;
+        for (size_t i = 0; i < profile_n_rows; i++) {
+                const ProfileRow *row = profile_rows + i;
 
                 ASSERT_TRUE(row->where != 0);
                 ASSERT_TRUE(row->kind < _VALUE_KIND_MAX);

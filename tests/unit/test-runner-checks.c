@@ -95,7 +95,7 @@ TEST(outside_of_a_sandbox_the_checks_fail) {
 }
 
 TEST(sockets_that_can_be_made_are_noticed) {
-        ASSERT_EQ_INT(probe_harmless(), RUNNER_CHECK_SOCKETS);
+        ASSERT_EQ_INT(probe_harmless(false), RUNNER_CHECK_SOCKETS);
 }
 
 #define NUMBER(number, name, sentence, remedy) number,

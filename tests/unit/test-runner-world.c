@@ -100,17 +100,18 @@ static const char* variable(const RunnerEnvironment *e, const char *name) {
 }
 
 TEST(environment_is_made_from_nothing) {
-        const RunnerPlaces places = { .tmp = "/tmp", .hook = "/hook", .fonts = "/fonts" };
+        const RunnerPlaces places = { .tmp = "/tmp", .hook = "/hook", .fonts = "/fonts", .stubs = "/stubs" };
+        const RunnerFacts facts = {};
         char token[] = "API_TOKEN=secret", home[] = "HOME=/home/alice", path[] = "PYTHONPATH=/evil";
         char *const inherited[] = { token, home, path, NULL };
         static const char *const expected[] = {
                 "PYTHONPATH=/hook", "HOME=/tmp/home", "LANG=C.UTF-8", "LOGNAME=sandbox", "MPLBACKEND=Agg",
-                "MPLCONFIGDIR=/tmp/home/.config/matplotlib", "PATH=/usr/local/bin:/usr/bin:/bin",
+                "MPLCONFIGDIR=/tmp/home/.config/matplotlib", "PATH=/stubs:/usr/local/bin:/usr/bin:/bin",
                 "PYTHONUNBUFFERED=1", "TMPDIR=/tmp", "USER=sandbox", "XDG_CACHE_HOME=/tmp/home/.cache",
         };
         RunnerEnvironment e;
 
-        ASSERT_EQ_INT(world_environment(&places, inherited, &e), 0);
+        ASSERT_EQ_INT(world_environment(&places, &facts, inherited, &e), 0);
         ASSERT_EQ_UINT(e.n_entries, ELEMENTSOF(expected));
         for (size_t i = 0; i < ELEMENTSOF(expected); i++)
                 ASSERT_EQ_STR(e.entries[i], expected[i]);
@@ -118,14 +119,15 @@ TEST(environment_is_made_from_nothing) {
 }
 
 TEST(environment_keeps_thread_counts_only_as_numbers) {
-        const RunnerPlaces places = { .tmp = "/tmp", .hook = "/hook", .fonts = "/fonts" };
+        const RunnerPlaces places = { .tmp = "/tmp", .hook = "/hook", .fonts = "/fonts", .stubs = "/stubs" };
+        const RunnerFacts facts = {};
         char good[] = "OMP_NUM_THREADS=2", text[] = "MKL_NUM_THREADS=2x", empty[] = "RAYON_NUM_THREADS=",
              large[] = "NUMBA_NUM_THREADS=123456", other[] = "OMP_NUM_THREADS_X=1",
              sign[] = "BLIS_NUM_THREADS=-1";
         char *const inherited[] = { text, empty, large, other, sign, good, NULL };
         RunnerEnvironment e;
 
-        ASSERT_EQ_INT(world_environment(&places, inherited, &e), 0);
+        ASSERT_EQ_INT(world_environment(&places, &facts, inherited, &e), 0);
         ASSERT_EQ_STR(variable(&e, "OMP_NUM_THREADS"), "2");
         ASSERT_EQ_STR(variable(&e, "MKL_NUM_THREADS"), NULL);
         ASSERT_EQ_STR(variable(&e, "RAYON_NUM_THREADS"), NULL);
@@ -135,12 +137,13 @@ TEST(environment_keeps_thread_counts_only_as_numbers) {
 }
 
 TEST(environment_that_does_not_fit_is_an_error) {
-        const RunnerPlaces places = { .tmp = "/tmp", .hook = "/hook", .fonts = "/fonts" };
+        const RunnerPlaces places = { .tmp = "/tmp", .hook = "/hook", .fonts = "/fonts", .stubs = "/stubs" };
+        const RunnerFacts facts = {};
         char same[] = "OMP_NUM_THREADS=2";
         char *inherited[RUNNER_ENVIRON_MAX + 1] = {};
         RunnerEnvironment e;
 
         for (size_t i = 0; i < RUNNER_ENVIRON_MAX; i++)
                 inherited[i] = same;
-        ASSERT_EQ_INT(world_environment(&places, inherited, &e), -E2BIG);
+        ASSERT_EQ_INT(world_environment(&places, &facts, inherited, &e), -E2BIG);
 }

@@ -42,7 +42,7 @@ static WireMessage valid_message(WireType type) {
                 wire_set_text(m.hello.manager_version_text, sizeof(m.hello.manager_version_text),
                               "257.9-1~deb13u1");
                 wire_set_text(m.hello.interpreters[0], sizeof(m.hello.interpreters[0]), "/usr/bin/python3");
-                wire_set_text(m.hello.interpreters[7], sizeof(m.hello.interpreters[7]), "/usr/bin/python3.12");
+                wire_set_text(m.hello.interpreters[7], sizeof(m.hello.interpreters[7]), "/usr/bin/py3.12");
                 wire_set_text(m.hello.sets_directory, sizeof(m.hello.sets_directory), "/var/lib/sets");
                 wire_set_text(m.hello.sets_reason, sizeof(m.hello.sets_reason), "No uv.");
                 wire_set_text(m.hello.uv, sizeof(m.hello.uv), "/uv");
@@ -92,7 +92,9 @@ TEST(wire_check_takes_valid_messages_of_every_type) {
                 wire_header_init(&least, type, type == WIRE_HELLO ? 0 : 1);
                 /* Two texts must say something, and a set has a name. */
                 ASSERT_EQ_INT(check(type, &least),
-                              type == WIRE_STARTED || type == WIRE_REFUSED || type == WIRE_SET ? -EBADMSG : 0);
+                              type == WIRE_STARTED || type == WIRE_REFUSED || type == WIRE_SET ?
+                                      -EBADMSG :
+                                      0);
         }
 }
 
@@ -165,6 +167,17 @@ TEST(wire_check_start_names_nothing_but_indices_and_digits) {
         REFUSES(WIRE_START, m.start.environment[5] = 'A');
         REFUSES(WIRE_START, m.start.environment[5] = '/');
         TAKES(WIRE_START, memset(m.start.environment, 0, sizeof(m.start.environment)));
+        REFUSES(WIRE_START, m.start.profile = WIRE_PROFILE_PARSE); /* which has no set */
+        TAKES(WIRE_START, m.start.profile = WIRE_PROFILE_FETCH);
+        TAKES(WIRE_START, m.start.profile = WIRE_PROFILE_INSTALL);
+        for (uint32_t profile = 0; profile < _WIRE_PROFILE_MAX; profile++) {
+                WireMessage m = valid_message(WIRE_START);
+
+                m.start.profile = profile;
+                memset(m.start.environment, 0, sizeof(m.start.environment));
+                ASSERT_EQ_INT(check(WIRE_START, &m),
+                              profile == WIRE_PROFILE_FETCH || profile == WIRE_PROFILE_INSTALL ? -EBADMSG : 0);
+        }
         TAKES(WIRE_START, memset(&m.start.limits, 0xff, sizeof(m.start.limits))); /* clamped, not refused */
         TAKES(WIRE_ASSIGN, memset(&m.assign.limits, 0, sizeof(m.assign.limits)));
 }
@@ -179,8 +192,11 @@ TEST(wire_check_set_names_nothing_but_digits) {
         REFUSES(WIRE_SET, m.set.to[0] = '/');
         REFUSES(WIRE_SET, m.set.to[0] = 0);
         REFUSES(WIRE_SET, m.set.to[63] = 'D');
-        TAKES(WIRE_SET, memset(m.set.to, 0, sizeof(m.set.to)));
-        TAKES(WIRE_SET, m.set.action = WIRE_SET_DROP);
+        REFUSES(WIRE_SET, memset(m.set.to, 0, sizeof(m.set.to))); /* made ready as what? */
+        REFUSES(WIRE_SET, m.set.action = WIRE_SET_DROP);
+        REFUSES(WIRE_SET, m.set.action = WIRE_SET_RETIRE);
+        TAKES(WIRE_SET, memset(m.set.to, 0, sizeof(m.set.to)); m.set.action = WIRE_SET_RETIRE);
+        TAKES(WIRE_SET, memset(m.set.to, 0, sizeof(m.set.to)); m.set.action = WIRE_SET_DROP);
 
         REFUSES(WIRE_SET_DONE, m.set_done.error = 4096);
         REFUSES(WIRE_SET_DONE, m.set_done._padding = 1);

@@ -17,7 +17,7 @@ static int check(const RunnerFacts *facts) {
 }
 
 int main(int argc, char *argv[]) {
-        RunnerPlaces places = { .fonts = "/nonexistent" };
+        RunnerPlaces places = { .fonts = "/nonexistent", .stubs = "/stubs" };
         uint64_t number;
 
         if (argc < 4 || parse_uint64(argv[3], &number) < 0 || number > 99)

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Packages: what this machine has for installing packages. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/strv.h"
+#include "launch/packages.h"
+#include "launch/profile.h"
+#include "launch/sandbox.h"
+
+#define REMEDY_UV                                                                                           \
+        "Install uv for everybody (for example with \"sudo pipx install --global uv\"), or set UvPath= in " \
+        "mcp-exec.conf to its absolute path"
+
+static int refuse(Packages *p, Problem *problem) {
+        p->has_problem = true;
+        p->problem = *problem;
+        log_notice("Packages cannot be installed: %s. %s.", problem->reason, problem->remedy);
+        return 0;
+}
+
+/* Whoever could replace it would run code of theirs with the network, and under everybody's scripts. A user's
+ * own files are the user's affair. */
+static bool is_trusted(const char *real_path, bool is_user) {
+        _cleanup_free_ char *path = strdup(real_path);
+        struct stat st;
+        char *slash;
+
+        if (!path)
+                return false;
+        if (is_user)
+                return stat(path, &st) >= 0 && (st.st_uid == 0 || st.st_uid == geteuid()) &&
+                       !(st.st_mode & S_IWOTH);
+        while (path[0]) {
+                if (lstat(path, &st) < 0 || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
+                        return false;
+                slash = strrchr(path, '/');
+                *slash = 0;
+        }
+        return true;
+}
+
+static bool is_executable(const char *path, bool is_user) {
+        struct stat st;
+
+        return stat(path, &st) >= 0 && S_ISREG(st.st_mode) && (st.st_mode & (is_user ? S_IXUSR : S_IXOTH));
+}
+
+/* Of "directory:directory": the first with a program of this name. */
+static int search(const char *name, const char *list, const char *below, bool is_user, char **ret) {
+        while (list && *list && !*ret) {
+                size_t n = strcspn(list, ":");
+                _cleanup_free_ char *path = NULL;
+                int r;
+
+                r = str_printf(&path, "%.*s%s/%s", (int) n, list, below, name);
+                if (r < 0)
+                        return r;
+                if (path[0] == '/' && is_executable(path, is_user))
+                        *ret = TAKE_PTR(path);
+                list += n + (list[n] == ':');
+        }
+        return 0;
+}
+
+static int find_uv(Packages *p, const Settings *s, bool is_user) {
+        const char *name = s->packages.uv_path;
+        _cleanup_free_ char *path = NULL, *real = NULL;
+        Problem problem = {};
+        int r = 0;
+
+        if (name[0] == '/') {
+                if (is_executable(name, is_user))
+                        r = str_copy(&path, name);
+        } else {
+                r = search(name, "/usr/local/bin:/usr/bin:/bin", "", is_user, &path);
+                if (r >= 0 && is_user)
+                        r = search(name, getenv("HOME"), "/.local/bin", is_user, &path);
+                if (r >= 0 && is_user)
+                        r = search(name, getenv("PATH"), "", is_user, &path);
+        }
+        if (r < 0)
+                return r;
+
+        real = path ? realpath(path, NULL) : NULL;
+        if (!real) {
+                (void) problem_set(&problem, ENOENT, REMEDY_UV, "The program %s (UvPath=) is not installed", name);
+                return refuse(p, &problem);
+        }
+        if (!is_trusted(real, is_user)) {
+                (void) problem_set(&problem, EPERM,
+                                   "Let it and the directories above it belong to root, and nobody else write "
+                                   "to them",
+                                   "The program %s (UvPath=) could be replaced by others than root", real);
+                return refuse(p, &problem);
+        }
+        p->uv_inside = path_is_visible(real, s->bind_read_only_paths) ? real : UV_PATH_INSIDE;
+        p->uv = TAKE_PTR(real);
+        return 0;
+}
+
+/* A file that a setting names. forbidden: mode bits that it must not have. */
+static int find_file(Packages *p, const char *key, const char *path, mode_t required, mode_t forbidden,
+                     bool is_user, char **ret) {
+        Problem problem = {};
+        struct stat st;
+
+        if (!path[0])
+                return 0;
+        if (stat(path, &st) < 0)
+                (void) problem_set(&problem, errno, "Correct the setting, or remove it",
+                                   "The file %s (%s) cannot be looked at: %s", path, key, strerror(errno));
+        else if (!S_ISREG(st.st_mode) || (st.st_mode & required) != required || (st.st_mode & forbidden) ||
+                 (st.st_uid != 0 && !(is_user && st.st_uid == geteuid())))
+                (void) problem_set(&problem, EPERM,
+                                   forbidden & S_IROTH ? "Let it belong to root, with mode 0600" :
+                                                         "Let it belong to root, with mode 0644",
+                                   "The file %s (%s) has the wrong owner or mode", path, key);
+        else
+                return str_copy(ret, path);
+        return refuse(p, &problem);
+}
+
+static int find_pythons(Packages *p, const Settings *s) {
+        size_t n = 1;
+
+        STRV_FOREACH(name, s->packages.extra_pythons) {
+                Problem problem = {};
+                int r;
+
+                if (n >= WIRE_INTERPRETERS_MAX) {
+                        log_warning("ExtraPythons=: %s and what follows is left out, there may be %d", *name,
+                                    WIRE_INTERPRETERS_MAX - 1);
+                        return 0;
+                }
+                r = interpreter_resolve(*name, s->bind_read_only_paths, p->pythons + n, &problem);
+                if (r == -ENOMEM)
+                        return r;
+                if (r < 0)
+                        log_warning("ExtraPythons=: %s", problem.reason);
+                n++;
+        }
+        return 0;
+}
+
+int packages_find(Packages *p, const Settings *settings, bool is_user) {
+        int r;
+
+        assert(p && settings);
+
+        r = find_pythons(p, settings);
+        if (r >= 0)
+                r = find_uv(p, settings, is_user);
+        if (r >= 0)
+                r = find_file(p, "CaBundle=", settings->packages.ca_bundle, is_user ? S_IRUSR : S_IROTH,
+                              S_IWGRP | S_IWOTH, is_user, &p->ca_bundle);
+        if (r >= 0)
+                r = find_file(p, "IndexCredentials=", settings->packages.index_credentials, S_IRUSR,
+                              S_IRWXG | S_IRWXO, is_user, &p->index_credentials);
+        return r;
+}
+
+void packages_done(Packages *p) {
+        for (size_t i = 0; i < ELEMENTSOF(p->pythons); i++)
+                free(p->pythons[i]);
+        free(p->uv);
+        free(p->ca_bundle);
+        free(p->index_credentials);
+        *p = (Packages) {};
+}

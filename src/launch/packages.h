@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Packages: what this machine has for installing packages: uv, more interpreters, files for the index. */
+
+#include "base/settings.h"
+#include "launch/problem.h"
+#include "wire/wire.h"
+
+typedef struct Packages {
+        char *pythons[WIRE_INTERPRETERS_MAX]; /* by index; 0 is the sandbox's and NULL here; NULL: unusable */
+        char *uv;                             /* NULL: there is none */
+        const char *uv_inside;                /* its path in a unit */
+        char *ca_bundle, *index_credentials;  /* NULL: none */
+        bool has_problem;                     /* nothing can be fetched, with problem */
+        Problem problem;
+} Packages;
+
+/* Whatever is missing becomes the problem. Returns 0 or -ENOMEM. */
+int packages_find(Packages *p, const Settings *settings, bool is_user);
+void packages_done(Packages *p);
