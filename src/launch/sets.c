@@ -175,11 +175,11 @@ void sets_sweep(Sets *s) {
         while ((e = readdir(d))) {
                 SetName leaf;
 
-                if (strlen(e->d_name) != sizeof(leaf.text) - 1 || !is_hex(e->d_name, WIRE_SET_NAME_CHARS) ||
-                    !streq(e->d_name + WIRE_SET_NAME_CHARS, SET_LEAF_SUFFIX))
+                if (strlen(e->d_name) != sizeof(leaf.text) - 1)
                         continue;
                 leaf = set_name_from_field(e->d_name, /* is_leaf= */ true);
-                n += remove_locked(s, &leaf) == 0;
+                if (streq(leaf.text, e->d_name) && is_hex(leaf.digits, WIRE_SET_NAME_CHARS))
+                        n += remove_locked(s, &leaf) == 0;
         }
         (void) closedir(d);
         if (n > 0)
