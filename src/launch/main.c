@@ -26,17 +26,19 @@
 static bool arg_is_user = false;
 static bool arg_print_unit = false;
 static int arg_connection_fd = -EBADF;
+static const char *arg_uv_path = NULL;
 static unsigned arg_manager_version = 0;
 static WireProfile arg_profile = WIRE_PROFILE_RUN;
 
 static void help(FILE *f) {
-        fputs("mcp-exec-launcher [--user --connection=FD]\n"
+        fputs("mcp-exec-launcher [--user --connection=FD [--uv-path=PATH]]\n"
               "mcp-exec-launcher --print-unit [--user] [--manager-version=N] [--profile=NAME]\n\n"
               "Starts the sandboxed units of mcp-exec. Not for use by hand: systemd starts it by\n"
               "mcp-exec-launcher.socket, or mcp-exec stdio does. --print-unit shows every property\n"
               "that a run would get.\n\n"
               "  --user               use the service manager of the calling user\n"
               "  --connection=FD      serve this socket\n"
+              "  --uv-path=PATH       in place of UvPath= (only with --connection)\n"
               "  --print-unit         print Name=value lines and exit\n"
               "  --profile=NAME       print for run, parse, fetch or install\n"
               "  --manager-version=N  print for this version of systemd instead of the one that runs\n"
@@ -57,6 +59,7 @@ static int parse_arguments(int argc, char *argv[]) {
         enum {
                 ARG_USER = 0x100,
                 ARG_CONNECTION,
+                ARG_UV_PATH,
                 ARG_PRINT_UNIT,
                 ARG_MANAGER_VERSION,
                 ARG_PROFILE,
@@ -66,6 +69,7 @@ static int parse_arguments(int argc, char *argv[]) {
         static const struct option options[] = {
                 { "user", no_argument, NULL, ARG_USER },
                 { "connection", required_argument, NULL, ARG_CONNECTION },
+                { "uv-path", required_argument, NULL, ARG_UV_PATH },
                 { "print-unit", no_argument, NULL, ARG_PRINT_UNIT },
                 { "manager-version", required_argument, NULL, ARG_MANAGER_VERSION },
                 { "profile", required_argument, NULL, ARG_PROFILE },
@@ -85,6 +89,9 @@ static int parse_arguments(int argc, char *argv[]) {
                         if (parse_number("--connection", optarg, INT32_MAX, &number) < 0)
                                 return -EINVAL;
                         arg_connection_fd = (int) number;
+                        break;
+                case ARG_UV_PATH:
+                        arg_uv_path = optarg;
                         break;
                 case ARG_PRINT_UNIT:
                         arg_print_unit = true;
@@ -111,7 +118,8 @@ static int parse_arguments(int argc, char *argv[]) {
                         return -EINVAL; /* getopt said why */
                 }
 
-        if (optind < argc || (!arg_print_unit && arg_is_user != (arg_connection_fd >= 0))) {
+        if (optind < argc || (!arg_print_unit && arg_is_user != (arg_connection_fd >= 0)) ||
+            (arg_uv_path && arg_connection_fd < 0)) {
                 help(stderr);
                 return -EINVAL;
         }
@@ -129,7 +137,7 @@ static int print_unit(void) {
         if (arg_manager_version > 0)
                 r = sandbox_new_for_version(arg_is_user, arg_manager_version, &s);
         else
-                r = sandbox_new(NULL, arg_is_user, &s);
+                r = sandbox_new(NULL, arg_is_user, NULL, &s);
         if (r < 0)
                 return r;
         if (!s->manager || !s->settings || !s->python) {
@@ -230,7 +238,7 @@ static int serve(void) {
         r = sd_event_new(&event);
         if (r < 0)
                 return log_error_errno(r, "Cannot make an event loop");
-        r = sandbox_new(event, arg_is_user, &sandbox);
+        r = sandbox_new(event, arg_is_user, arg_uv_path, &sandbox);
         if (r < 0)
                 return r;
         r = server_new(event, sandbox, &server);

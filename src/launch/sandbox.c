@@ -186,6 +186,8 @@ static int sandbox_load_settings(Sandbox *s) {
         int r;
 
         r = settings_load(s->is_user, &s->settings, &message);
+        if (r >= 0 && s->uv_path)
+                r = settings_set(s->settings, "Packages", "UvPath", s->uv_path, &message);
         if (r < 0)
                 return problem_set(&s->problem, -r, "Correct the configuration", "%s",
                                    message ? message : "The configuration cannot be read");
@@ -254,7 +256,7 @@ static int sandbox_allocate(bool is_user, Sandbox **ret) {
         return 0;
 }
 
-int sandbox_new(sd_event *event, bool is_user, Sandbox **ret) {
+int sandbox_new(sd_event *event, bool is_user, const char *uv_path, Sandbox **ret) {
         _cleanup_(sandbox_freep) Sandbox *s = NULL;
         int r;
 
@@ -263,6 +265,7 @@ int sandbox_new(sd_event *event, bool is_user, Sandbox **ret) {
         r = sandbox_allocate(is_user, &s);
         if (r < 0)
                 return r;
+        s->uv_path = uv_path;
         r = sandbox_find_out(s, event);
         if (r == -ENOMEM)
                 return log_oom();

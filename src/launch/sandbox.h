@@ -16,6 +16,7 @@
 
 typedef struct Sandbox {
         bool is_user;
+        const char *uv_path;   /* in place of UvPath=; NULL: as the settings say */
         Settings *settings;
         Manager *manager;      /* NULL: there is none, problem says why */
         WireLimits ceilings[_WIRE_PROFILE_MAX];
@@ -32,8 +33,8 @@ typedef struct Sandbox {
 
 /* Finds out what can be known without starting a unit. Blocks. Whatever is missing on the machine becomes
  * the problem, not an error: a client that asks shall be told. event: may be NULL when no job will be
- * started. */
-int sandbox_new(sd_event *event, bool is_user, Sandbox **ret);
+ * started. uv_path: borrowed, in place of UvPath=; may be NULL. */
+int sandbox_new(sd_event *event, bool is_user, const char *uv_path, Sandbox **ret);
 
 /* Only the parts that printing needs, for a manager that is not there. */
 int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret);

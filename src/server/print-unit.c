@@ -13,25 +13,27 @@
 #include "server/command.h"
 
 static const char help_text[] =
-        "Usage: mcp-exec print-unit [--user] [--manager-version N]\n"
+        "Usage: mcp-exec print-unit [--user] [--manager-version N] [--profile NAME]\n"
         "\n"
         "Shows every property, with its value, of the unit that a program would get.\n"
         "\n"
         "Options:\n"
         "      --user               As under a user's own service manager\n"
         "      --manager-version N  As with this version of systemd\n"
+        "      --profile NAME       Of a program (run), or of what prepares packages (parse, fetch, install)\n"
         "  -h, --help               Show this help\n";
 
 int command_print_unit(int argc, char **argv) {
-        enum { OPTION_USER = 0x100, OPTION_MANAGER_VERSION };
+        enum { OPTION_USER = 0x100, OPTION_MANAGER_VERSION, OPTION_PROFILE };
         static const struct option table[] = {
                 { "user",            no_argument,       NULL, OPTION_USER            },
                 { "manager-version", required_argument, NULL, OPTION_MANAGER_VERSION },
+                { "profile",         required_argument, NULL, OPTION_PROFILE         },
                 { "help",            no_argument,       NULL, 'h'                    },
                 {},
         };
-        const char *child[6] = { "mcp-exec-launcher", "--print-unit" };
-        const char *version = NULL;
+        const char *child[8] = { "mcp-exec-launcher", "--print-unit" };
+        const char *version = NULL, *profile = NULL;
         size_t n = 2;
         int c;
 
@@ -43,6 +45,9 @@ int command_print_unit(int argc, char **argv) {
                         break;
                 case OPTION_MANAGER_VERSION:
                         version = optarg;
+                        break;
+                case OPTION_PROFILE:
+                        profile = optarg;
                         break;
                 case 'h':
                         fputs(help_text, stdout);
@@ -56,6 +61,10 @@ int command_print_unit(int argc, char **argv) {
         if (version) {
                 child[n++] = "--manager-version";
                 child[n++] = version;
+        }
+        if (profile) {
+                child[n++] = "--profile";
+                child[n++] = profile;
         }
         (void) execv(MCP_EXEC_LAUNCHER_PATH, (char *const*) child);
         (void) log_error_errno(errno, "Cannot start %s", MCP_EXEC_LAUNCHER_PATH);
