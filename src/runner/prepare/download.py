@@ -35,15 +35,24 @@ class Package:
                 "size_bytes": self.size}
 
 
-def add_secrets_of_url(url):
+def basic(login, password):
+    result = base64.b64encode(f"{login}:{password}".encode()).decode()
+    for word in (login, password, result):
+        secrets.add(word)
+    return result
+
+
+def credentials_of_url(url):
+    """{host: Basic …} of what a URL carries, which nobody should put there. uv leaves it out of its lock."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:
-        return
-    for word in (parts.password, parts.username):
-        if word:
-            secrets.add(word)
-            secrets.add(urllib.parse.unquote(word))
+        return {}
+    if not parts.username or not parts.hostname:
+        return {}
+    secrets.add(parts.username)
+    secrets.add(parts.password)
+    return {parts.hostname: basic(urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or ""))}
 
 
 def read_credentials():
@@ -60,12 +69,10 @@ def read_credentials():
                      "administrator has to correct it.") from None
     result = {}
     for host, (login, _, password) in hosts.items():
-        secrets.add(password)
-        secrets.add(login)
+        pair = basic(login, password)
         # An entry for any host would be sent to whoever the index points at.
         if host != "default":
-            result[host] = base64.b64encode(f"{login}:{password}".encode()).decode()
-            secrets.add(result[host])
+            result[host] = pair
     return path, result
 
 
@@ -137,8 +144,6 @@ class Downloader:
         if url.hostname in self.credentials:
             # Not for the host that it may be redirected to.
             request.add_unredirected_header("Authorization", "Basic " + self.credentials[url.hostname])
-        elif url.username:
-            request = self.with_credentials(url)
         digest = hashlib.sha256()
         n_bytes = 0
         with self.opener.open(request, timeout=min(20, self.seconds_left())) as response:
@@ -174,15 +179,6 @@ class Downloader:
             if self.n_bytes > self.order["max_total_bytes"]:
                 raise Failed("too-large", f"These packages are larger than the {self.order['max_total_bytes'] >> 20} MiB that "
                              "are allowed.")
-
-    @staticmethod
-    def with_credentials(url):
-        """The URL of an index may carry credentials; they go into a header."""
-        pair = f"{urllib.parse.unquote(url.username)}:{urllib.parse.unquote(url.password or '')}"
-        host = url.hostname + (f":{url.port}" if url.port else "")
-        request = urllib.request.Request(url._replace(netloc=host).geturl(), headers={"User-Agent": "mcp-exec"})
-        request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
-        return request
 
     def explain_transfer(self, package, e):
         host = urllib.parse.urlsplit(package.url).hostname

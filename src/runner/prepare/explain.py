@@ -56,16 +56,23 @@ NETWORK_RULES = (
 )
 
 SOLUTION_RULES = (
+    (r"lack of valid authentication credentials|403 Forbidden|401 Unauthorized", "unauthorized",
+     "{host} demands credentials or does not take those that are configured. The administrator has to check the index and its "
+     "credentials."),
+    (r"URL dependency", "policy",
+     "A package depends on something at a URL; only packages of the index are allowed here. {cause}"),
+    (r"invalid package format|invalid metadata|inconsistent metadata", "index",
+     "The file of a package on the index is broken, or its transfer broke off. {cause} Try again, or use another version."),
     (r"was not found in the package registry|were not found in the package registry|not found in the provided package",
      "unknown-package", "The index knows no such package. {cause} " + HOW_TO_DECLARE),
     (r"no usable wheels|has no wheels|building from source is disabled|no source distribution|"
      r"only found wheels for|has no `?.{0,20}`? ?wheels", "no-wheel",
      "There is no ready-made wheel of a package for this machine and Python, and packages are not built from source here. "
      "{cause} Use another version that has wheels, or another package."),
+    (r"current Python version|requested Python version|does not satisfy Python", "python",
+     "A package does not support the script's Python version. {cause}"),
     (r"there (is|are) no versions? of|was filtered by `exclude-newer`|only .{1,200} (is|are) available", "no-version",
      "No version fits. {cause} Loosen the constraint or use an existing version."),
-    (r"Python version|requires-python|the requested Python|current Python", "python",
-     "A package does not support the script's Python version. {cause}"),
     (r"unsatisfiable|No solution found|cannot be used|incompatible", "no-solution",
      "The requirements contradict each other. {cause} Loosen one of them."),
 )
@@ -81,9 +88,11 @@ def explain_uv(text, status):
     """What uv wrote on stderr, as a Failed."""
     if re.search(r"No space left on device|os error 28\b|Disk quota exceeded|os error 122\b", text):
         return DiskFull()
-    is_solution = "No solution found" in text
+    is_solution = "No solution found" in text or "URL dependency" in text
+    # A package may be called "proxy".
+    without_urls = re.sub(r"https?://\S+", "URL", text)
     for pattern, kind, sentence in SOLUTION_RULES if is_solution else NETWORK_RULES:
-        if re.search(pattern, text, re.IGNORECASE if not is_solution else 0):
+        if re.search(pattern, without_urls, re.IGNORECASE if not is_solution else 0):
             hint = ""
             if kind == "no-version" and "exclude-newer" in text:
                 hint = " Versions newer than the configured date are not taken."
@@ -91,7 +100,7 @@ def explain_uv(text, status):
             return Failed(kind, sentence.format(host=host_of(text), cause=printable(cause, 600)) + hint)
     if re.search(r"Python|interpreter", text) and re.search(r"not found|No interpreter|Failed to (query|inspect)", text):
         return Failed("python", f"uv cannot use the interpreter: {causes(text)}")
-    if re.search(r"Failed to parse|expected|invalid|Unsupported|metadata", text, re.IGNORECASE):
+    if re.search(r"Failed to (parse|resolve)|expected|invalid|Unsupported|metadata|Missing|https?://", text, re.IGNORECASE):
         return Failed("index", f"The index gave an answer that is not understood: {causes(text)}")
     return Failed("internal", f"uv failed with status {status}: {causes(text) or 'it gave no reason'}")
 

@@ -20,7 +20,7 @@ import urllib.parse
 
 from common import Failed, NoUv, canonical, error_answer, pattern_matches, printable, progress, read_order, run_child
 from common import uv_environment, write_answer
-from download import Downloader, Package, add_secrets_of_url, read_credentials
+from download import Downloader, Package, credentials_of_url, read_credentials
 from explain import NAME, causes, explain_uv, warnings_of
 from target import Target, is_wheel
 
@@ -73,10 +73,11 @@ class Fetch:
         for requirement in order["requirements"]:
             if " @ " in requirement and not order["allow_vcs" if " @ git+" in requirement else "allow_urls"]:
                 raise Failed("policy", f"{printable(requirement, 150)} is a URL; only packages of the index are allowed here.")
-        for url in (order["index_url"], order["proxy"], *order["extra_index_urls"]):
-            add_secrets_of_url(url)
+        credentials_of_url(order["proxy"])
         path, credentials = read_credentials()
-        if path and (order["allow_source_builds"] or order["allow_vcs"]):
+        for url in (order["index_url"], *order["extra_index_urls"]):
+            credentials = {**credentials_of_url(url), **credentials}
+        if (path or credentials) and (order["allow_source_builds"] or order["allow_vcs"]):
             raise Failed("policy", "Source builds are allowed and index credentials are configured, but a stranger's code must "
                          "not be able to read these. The administrator has to decide for one of them.")
         os.mkdir(self.work, 0o700)
