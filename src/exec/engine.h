@@ -17,6 +17,7 @@
 #include "exec/launcher-client.h"
 #include "exec/list.h"
 #include "exec/pool.h"
+#include "exec/preparation.h"
 #include "exec/queue.h"
 #include "exec/unit.h"
 

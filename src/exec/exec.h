@@ -95,27 +95,9 @@ void exec_job_cancel(ExecJob *j);
 /* Ends the run as well, but its handlers are still called: on_done with status cancelled follows. */
 void exec_job_stop(ExecJob *j);
 
-/* Its packages are there, so it queues for a slot. environment: "" for none. warnings (may be NULL) become
- * hints of the result. */
-void exec_job_prepared(ExecJob *j, unsigned interpreter, const char *environment, char *const *warnings);
-
-/* It cannot run: its answer is message (copied) as it stands, with EXEC_ERROR where the caller can change
- * that, or EXEC_INFRA_ERROR. */
-void exec_job_prepare_failed(ExecJob *j, ExecStatus status, const char *message);
-
-/* What its preparation does now ("downloading 3/7 numpy"); "": it is not being prepared. */
-void exec_job_set_phase(ExecJob *j, const char *phase);
-const char* exec_job_phase(const ExecJob *j);
-
 const char* exec_job_run_id(const ExecJob *j);
 uint64_t exec_job_elapsed_usec(const ExecJob *j); /* since its code was sent, 0 before */
 const Capture* exec_job_stream(const ExecJob *j, int stream);
-
-/* Renames or removes a set (wire/wire.h). on_done is called exactly once from the event loop, unless
- * exec_engine_free() comes first; error: 0 or an errno, ECONNRESET without a launcher; text: a sentence with an
- * error. */
-int exec_engine_change_set(ExecEngine *e, WireSetAction action, const char *environment, const char *to,
-                           void (*on_done)(int error, const char *text, void *userdata), void *userdata);
 
 /* Connects when necessary and reports once known. on_info is called from the event loop exactly once. */
 int exec_engine_query_sandbox(ExecEngine *e, void (*on_info)(const ExecSandboxInfo *info, void *userdata),

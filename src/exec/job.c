@@ -67,9 +67,10 @@ static void job_give_up_preparing(ExecJob *j) {
         const char *phase = exec_job_phase(j);
         _cleanup_free_ char *message = NULL;
 
-        (void) str_printf(&message, "Its packages were not ready within the time limit of %s for that%s%s%s, "
-                                    "so it was not run. Name fewer or smaller packages; administrators: see "
-                                    "whether the package index is slow, or raise PrepareTimeoutSec=.",
+        (void) str_printf(&message,
+                          "Its packages were not ready within the time limit of %s for that%s%s%s, so it "
+                          "was not run. Name fewer or smaller packages; administrators: see whether the package "
+                          "index is slow, or raise PrepareTimeoutSec=.",
                           limit.text, *phase ? " (" : "", phase, *phase ? ")" : "");
         j->request->preparation.ops->cancel(j->request->preparation.data);
         exec_job_prepare_failed(j, EXEC_ERROR, message ?: "Its packages were not ready in time.");
@@ -291,7 +292,8 @@ void job_prepare(ExecJob *j) {
 
         job_set_state(j, JOB_PREPARING);
         if (j->state == JOB_PREPARING && p->ops->start(p->data, j) < 0)
-                exec_job_prepare_failed(j, EXEC_INFRA_ERROR, "The daemon is out of memory. Run it again later.");
+                exec_job_prepare_failed(j, EXEC_INFRA_ERROR,
+                                        "The daemon is out of memory. Run it again later.");
 }
 
 /* Out of JOB_PREPARING, for whatever comes next. */

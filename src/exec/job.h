@@ -58,7 +58,7 @@ struct ExecJob {
 
         QueueItem queue_item;
         LIST_LINK(ExecJob) active; /* engine's jobs with a slot, or steps of a preparation */
-        LIST_LINK(ExecJob) waiting; /* engine's jobs that are PREPARING, or steps that wait for the launcher */
+        LIST_LINK(ExecJob) waiting; /* engine's: PREPARING, or steps that wait for the launcher */
         LIST_LINK(ExecJob) done;   /* engine's jobs to deliver */
 };
 

@@ -28,7 +28,8 @@ typedef enum LauncherState {
 } LauncherState;
 
 /* One started unit or change of a set, embedded in its owner. Registered from launcher_client_start() until
- * its last message (FINISHED, REFUSED or SET_DONE), on_lost or launcher_client_forget(). Handlers may not destroy the client. */
+ * its last message (FINISHED, REFUSED or SET_DONE), on_lost or launcher_client_forget(). Handlers may not
+ * destroy the client. */
 struct LauncherJob {
         uint64_t id; /* 0: not registered */
         bool is_set_change;

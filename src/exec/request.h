@@ -57,7 +57,7 @@ typedef struct ExecRequest {
         ExecPreparation preparation;
         WireProfile profile;   /* other than RUN: a step of a preparation, which waits in no queue */
         unsigned interpreter;  /* index into HELLO's list */
-        char environment[SHA256_HEX_CHARS + 1]; /* a set, or the leaf that a preparation works in; "": none */
+        char environment[SHA256_HEX_CHARS + 1]; /* a set, or a preparation's leaf; "": none */
         WireLimits resources;  /* in place of the settings', where not 0; runtime_max_usec is ignored */
         uint64_t max_output_bytes;              /* kept of each stream; 0: as the settings say */
         char code_sha256[SHA256_HEX_CHARS + 1];

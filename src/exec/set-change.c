@@ -28,8 +28,8 @@ static void set_change_end(SetChange *c, int error, const char *text) {
         engine_update_soon(c->engine);
 }
 
-static SetChange* set_change_of_job(LauncherJob *j) {
-        return (SetChange*) ((char*) j - offsetof(SetChange, job));
+static SetChange *set_change_of_job(LauncherJob *j) {
+        return (SetChange *) ((char *) j - offsetof(SetChange, job));
 }
 
 static void set_change_on_message(LauncherJob *j, const WireMessage *m) {

@@ -17,29 +17,20 @@
 #include "base/macro.h"
 #include "base/settings.h"
 #include "exec/exec.h"
-
-typedef struct Python Python;
+#include "python/query.h"
 
 typedef struct PythonParameters {
         sd_event *event;
         const Settings *settings;
         ExecEngine *engine;
         const char *programs_directory; /* parse.py, fetch.py, install.py, remove.py */
-        const char *sets_directory;     /* NULL: the launcher has none, every set is refused with its reason */
-        const char *state_directory;    /* where which request led to which set is remembered; may be NULL */
+        const char *sets_directory; /* NULL: the one that the launcher tells of */
+        const char *state_directory; /* where which request led to which set is remembered; may be NULL */
 } PythonParameters;
 
 int python_new(const PythonParameters *p, Python **ret);
 Python* python_free(Python *p); /* before the engine */
 DEFINE_CLEANUP(Python*, python_free);
-
-/* One script as a tool got it. Borrowed during the call only. */
-typedef struct PythonScript {
-        const char *text;
-        size_t text_bytes;
-        char *const *dependencies;      /* a list beside the block; may be NULL */
-        const char *python_version;     /* asked for on the command line ("3.12"); may be NULL */
-} PythonScript;
 
 /* Whether a script may name packages at all: a cheap look at its bytes for a "# /// script" line, in any of
  * the spellings that PARSE reports on. False: it runs as it is, without any of this. */
@@ -49,63 +40,21 @@ bool python_has_block(const char *text, size_t text_bytes);
  * called before exec_engine_submit(). Returns 0 or -errno. */
 int python_attach(Python *p, ExecRequest *request, const PythonScript *script);
 
-typedef enum PythonSeverity {
-        PYTHON_ERROR,   /* it would not run */
-        PYTHON_WARNING, /* it runs, but … (a yanked version, an unknown key) */
-        _PYTHON_SEVERITY_MAX,
-} PythonSeverity;
+/* A requirements file's lines as a list; comments and blank lines are left out, what the rest means is for
+ * PARSE to say. -EBADMSG with a message when it cannot be one, -errno when it cannot be read. */
+int python_read_requirements(const char *path, char ***ret, char **reterr_message);
 
-typedef struct PythonFinding {
-        PythonSeverity severity;
-        const char *kind;               /* "syntax", "block", "toml", "requirement", "policy", … */
-        uint64_t line, column;          /* from 1; 0: nowhere in particular */
-        const char *message;            /* one sentence: what is wrong and what to do */
-} PythonFinding;
-
-/* What PARSE found. Borrowed, valid during the callback. */
-typedef struct PythonReport {
-        bool is_valid;
-        const char *error;              /* not NULL: nothing was found out (sandbox refused …), and why */
-        const PythonFinding *findings;
-        size_t n_findings;
-        char *const *requirements;      /* re-serialised, sorted */
-        const char *requires_python;    /* "" where the script says nothing */
-        const char *interpreter;        /* path of the one that would serve; "" when none does */
-        const char *interpreter_version;
-        const char *environment;        /* 64 hex digits of the set when it is ready; "" otherwise */
-} PythonReport;
-
-typedef struct PythonQuery PythonQuery;
-
-/* Parses and checks, runs nothing of the caller's, fetches nothing. on_report is called exactly once, from
- * the event loop, unless python_query_cancel() comes first. principal: for admission. */
-int python_validate(Python *p, const PythonScript *script, const char *principal,
-                    void (*on_report)(const PythonReport *report, void *userdata), void *userdata,
-                    PythonQuery **ret);
-void python_query_cancel(PythonQuery *q);
-
-/* For check_environment and `mcp-exec env`. */
-typedef struct PythonSet {
-        char name[65];
-        char **packages;                /* "numpy 2.3.1" */
-        char **requirements;
-        char *interpreter_version;
-        uint64_t size_bytes, n_files;
-        uint64_t created_usec, used_usec; /* CLOCK_REALTIME */
-        unsigned n_runs;                /* that use it now */
-} PythonSet;
-
-/* Visits the ready sets, newest use first. */
-int python_foreach_set(Python *p, int (*visit)(const PythonSet *s, void *userdata), void *userdata);
-
-/* Removes a ready set. on_done is called exactly once, from the event loop, unless python_free() comes first:
- * error is 0, -ENOENT (there is none of that name), -EBUSY (a run uses it), or another errno. */
-int python_remove_set(Python *p, const char *name, void (*on_done)(int error, void *userdata),
-                      void *userdata);
+/* The administrator's set: prepared from now on, never evicted, and the environment of every request that
+ * python_attach_default() was called for. Such a request waits while it is being made; if it cannot be had,
+ * it runs without, and its result says so. As python_read_requirements(). */
+int python_set_default(Python *p, const char *path, char **reterr_message);
+int python_attach_default(Python *p, ExecRequest *request);
+/* Why it is not there; NULL: it is, or will be, or there is to be none. */
+const char* python_default_problem(const Python *p);
 
 typedef struct PythonFacts {
-        const char *uv_path;            /* "" where there is none */
-        const char *problem;            /* why packages cannot be installed, with remedy; NULL: they can */
+        const char *uv_path; /* "" where there is none */
+        const char *problem; /* why packages cannot be installed, with remedy; NULL: they can */
         bool is_offline;
 } PythonFacts;
 

@@ -6,6 +6,7 @@
 
 #include "base/strv.h"
 #include "base/timeutil.h"
+#include "exec/preparation.h"
 #include "exec/size-text.h"
 #include "tool/clean.h"
 

@@ -49,7 +49,7 @@ static int submit_waiting(Rig *rig, Run *run, Wait *w, const char *principal, ui
                           char message[static 512]) {
         ExecRequest *q = rig_request(principal, "echo ran", NULL, USEC_PER_SEC);
 
-        q->preparation = (ExecPreparation) { .ops = &wait_ops, .data = w, .timeout_usec = budget_usec };
+        q->preparation = (ExecPreparation){ .ops = &wait_ops, .data = w, .timeout_usec = budget_usec };
         return rig_submit_request(rig, run, q, message);
 }
 
@@ -78,7 +78,7 @@ TEST(run_waits_for_its_packages_and_its_time_counts_from_then) {
         ASSERT_EQ_UINT(n_starts(rig), 0);
         ASSERT_EQ_UINT(rig->n_idle, 0);
 
-        exec_job_prepared(w.job, 0, "", (char**) warnings);
+        exec_job_prepared(w.job, 0, "", (char **) warnings);
         ASSERT_EQ_STR(exec_job_phase(w.job), "");
         ASSERT_TRUE(rig_wait_done(rig, &run));
         ASSERT_EQ_INT(run.status, EXEC_OK);
@@ -249,7 +249,7 @@ static void submit_step(Rig *rig, Run *run, const char *code) {
         char message[512];
 
         q->profile = WIRE_PROFILE_PARSE;
-        q->resources = (WireLimits) { .memory_max_bytes = 77 << 20, .tasks_max = 99 };
+        q->resources = (WireLimits){ .memory_max_bytes = 77 << 20, .tasks_max = 99 };
         q->max_output_bytes = 3000;
         ASSERT_EQ_INT(rig_submit_request(rig, run, q, message), 0);
 }
@@ -325,7 +325,7 @@ static void on_change(int error, const char *text, void *userdata) {
 }
 
 static bool is_changed(const void *data) {
-        return ((const Change*) data)->n_done > 0;
+        return ((const Change *) data)->n_done > 0;
 }
 
 TEST(change_of_a_set_without_a_launcher_is_told) {
@@ -350,18 +350,20 @@ TEST(sets_change_and_errors_come_back) {
 
         (void) snprintf(path, sizeof(path), "%s/" SET ".tmp", directory);
         ASSERT_EQ_INT(mkdir(path, 0755), 0);
-        ASSERT_EQ_INT(exec_engine_change_set(rig_engine(rig), WIRE_SET_COMMIT, SET, OTHER, on_change, &commit),
-                      0);
+        ASSERT_EQ_INT(
+                exec_engine_change_set(rig_engine(rig), WIRE_SET_COMMIT, SET, OTHER, on_change, &commit), 0);
         ASSERT_TRUE(rig_wait(rig, is_changed, &commit));
         ASSERT_EQ_INT(commit.error, 0);
         ASSERT_EQ_STR(commit.text, "");
         ASSERT_EQ_INT(rmdir(path), -1);
 
-        ASSERT_EQ_INT(exec_engine_change_set(rig->engine, WIRE_SET_COMMIT, SET, OTHER, on_change, &again), 0);
+        ASSERT_EQ_INT(exec_engine_change_set(rig->engine, WIRE_SET_COMMIT, SET, OTHER, on_change, &again),
+                      0);
         ASSERT_TRUE(rig_wait(rig, is_changed, &again));
         ASSERT_EQ_INT(again.error, ENOENT);
 
-        ASSERT_EQ_INT(exec_engine_change_set(rig->engine, WIRE_SET_RETIRE, OTHER, NULL, on_change, &drop), 0);
+        ASSERT_EQ_INT(exec_engine_change_set(rig->engine, WIRE_SET_RETIRE, OTHER, NULL, on_change, &drop),
+                      0);
         ASSERT_EQ_INT(exec_engine_change_set(rig->engine, WIRE_SET_DROP, OTHER, NULL, on_change, &drop), 0);
         while (drop.n_done < 2)
                 rig_turn(rig, 1000);

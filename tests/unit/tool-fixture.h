@@ -6,6 +6,7 @@
 #include "base/strv.h"
 #include "base/timeutil.h"
 #include "mcp-fake.h"
+#include "exec/preparation.h"
 #include "tool/packages.h"
 #include "tool/tool.h"
 

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* The room's inside. Everybody else includes python/python.h.
+ *
+ *      attach.. (a run), query.. (a tool, a command), default.. (the administrator's set)
+ *               \           |            /
+ *                need: from a script to a ready set
+ *               /                        \
+ *      parse: PARSE, cached         preparation: FETCH, INSTALL, COMMIT; one for all who need the same
+ *                                        \
+ *                                    removal: what nobody needs any more */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "base/strv.h"
+#include "exec/exec.h"
+#include "exec/list.h"
+#include "python/answer.h"
+#include "python/index.h"
+#include "python/memory.h"
+#include "python/python.h"
+
+#define PARSE_TIMEOUT_USEC (30 * USEC_PER_SEC)
+#define STEP_SLACK_USEC (10 * USEC_PER_SEC) /* a program ends by itself before its unit is ended */
+#define PARSES_MAX 8 /* at the same time; more wait */
+#define PREPARATIONS_MAX 16
+
+typedef struct Parse Parse;
+typedef struct Preparation Preparation;
+typedef struct Removal Removal;
+typedef struct Need Need;
+typedef struct CacheEntry CacheEntry;
+
+struct Python {
+        sd_event *event;
+        const Settings *settings;
+        ExecEngine *engine;
+        char *programs_directory, *sets_directory;
+
+        char versions[INTERPRETERS_MAX][VERSION_CHARS_MAX + 1]; /* as PARSE found them; "": not yet */
+        char interpreters_key[SHA256_HEX_CHARS + 1]; /* of the programs they were found for */
+
+        LIST_HEAD(CacheEntry) cache; /* newest use first */
+        size_t n_cache;
+        LIST_HEAD(Parse) parses;
+        LIST_HEAD(Preparation) preparations;
+        LIST_HEAD(Removal) removals;
+        LIST_HEAD(Need) needs;
+        LIST_HEAD(PythonQuery) queries;
+
+        SetIndex index;
+        Memory memory;
+        bool is_swept; /* leftovers were looked for */
+        bool is_evicting_soon; /* a set is in use no more */
+
+        char **default_requirements; /* NULL: none */
+        PythonQuery *default_query;
+        char *default_problem; /* why they are not there */
+        uint64_t default_failed_usec;
+        char default_set[SHA256_HEX_CHARS + 1];
+
+        bool is_asking; /* the engine for the launcher's HELLO */
+        sd_event_source *update_source, *save_source, *retry_source, *age_source;
+};
+
+void python_update_soon(Python *p);
+void python_save_soon(Python *p);
+
+/* What the launcher said, or NULL before it did. */
+const WireHello* python_hello(Python *p);
+
+/* Looks after limits of the sets, and what is left over. */
+void python_evict(Python *p);
+
+/* ---- removal.c ---- */
+
+/* Empties a leaf and removes it; with is_set it is a set before that. on_done (may be NULL): 0 or an errno.
+ */
+int removal_new(Python *p, const char *name, bool is_set, void (*on_done)(int error, void *userdata),
+                void *userdata);
+bool removal_is_known(const Python *p, const char *name);
+void removal_update(Python *p);
+void removal_done(Python *p);
+
+/* ---- query.c ---- */
+void query_update(Python *p);
+bool query_any_asks(const Python *p);
+void query_continue_all(Python *p);
+void query_drop_all(Python *p);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Need: from a script to a ready set. */
+
+#include "python/internal.h"
+
+typedef struct NeedHandlers {
+        void (*on_phase)(Need *n, const char *phase, void *userdata); /* may be NULL */
+        /* One of them, once; also from within need_start(). With an environment ("": none is needed) the set
+         * is in use until need_free(). */
+        void (*on_ready)(Need *n, unsigned interpreter, const char *environment, char *const *warnings,
+                         void *userdata);
+        void (*on_failed)(Need *n, ExecStatus status, const char *message, void *userdata);
+} NeedHandlers;
+
+int need_new(Python *p, const PythonScript *script, const NeedHandlers *handlers, void *userdata,
+             Need **ret);
+Need* need_free(Need *n);
+DEFINE_CLEANUP(Need*, need_free);
+void need_start(Need *n);
+void need_stop(Need *n); /* waits for nothing any more; nothing is called */
+void need_orphan_all(Python *p); /* the room goes, needs may stay until their owners go */
+bool need_any_asks(const Python *p);
+void need_continue_all(Python *p); /* the launcher has spoken, or will not */
+
+/* The key of what was parsed, and the ready set that it is known to lead to, or NULL. */
+int need_key(const Python *p, const Parsed *parsed, const WireHello *hello,
+             char ret[static SHA256_HEX_CHARS + 1]);
+SetEntry* need_find_set(Python *p, const char *key);

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+
+/* PARSE: asks each question once. Who asks what is being asked already joins, and answers are kept. */
+
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "python/internal.h"
+#include "python/order.h"
+#include "python/parse.h"
+#include "python/step.h"
+
+#define CACHE_ENTRIES_MAX 128
+#define CACHE_ANSWER_BYTES_MAX (64 * KIB)
+#define ORDER_BYTES_MAX (8 * MIB) /* what parse.py reads */
+
+/* ---- What is known ---- */
+
+struct CacheEntry {
+        char key[SHA256_HEX_CHARS + 1];
+        Parsed *parsed;
+        LIST_LINK(CacheEntry) entries;
+};
+
+static void cache_drop(Python *p, CacheEntry *e) {
+        LIST_REMOVE(&p->cache, entries, e);
+        p->n_cache--;
+        parsed_unref(e->parsed);
+        free(e);
+}
+
+static Parsed* cache_find(Python *p, const char *key) {
+        for (CacheEntry *e = p->cache.first; e; e = e->entries.next)
+                if (streq(e->key, key)) {
+                        LIST_REMOVE(&p->cache, entries, e);
+                        LIST_PREPEND(&p->cache, entries, e);
+                        return e->parsed;
+                }
+        return NULL;
+}
+
+static size_t parsed_bytes(const Parsed *parsed) {
+        size_t n = strlen(parsed->tool_uv);
+
+        STRV_FOREACH(s, parsed->messages)
+                n += strlen(*s);
+        STRV_FOREACH(s, parsed->requirements)
+                n += strlen(*s);
+        return n;
+}
+
+/* Without memory it is asked again the next time. */
+static void cache_add(Python *p, const char *key, Parsed *parsed) {
+        CacheEntry *e;
+
+        if (parsed_bytes(parsed) > CACHE_ANSWER_BYTES_MAX)
+                return;
+        e = calloc(1, sizeof(CacheEntry));
+        if (!e)
+                return;
+        memcpy(e->key, key, sizeof(e->key));
+        e->parsed = parsed_ref(parsed);
+        LIST_PREPEND(&p->cache, entries, e);
+        p->n_cache++;
+        while (p->n_cache > CACHE_ENTRIES_MAX)
+                cache_drop(p, p->cache.last);
+}
+
+/* ---- Questions ---- */
+
+struct Parse {
+        Python *python;
+        char key[SHA256_HEX_CHARS + 1];
+        Buffer order;
+        Step *step; /* NULL: waits for its turn */
+        GrammarPolicy policy;
+        LIST_HEAD(ParseClient) clients;
+        LIST_LINK(Parse) parses;
+};
+
+static void parse_free(Parse *q) {
+        LIST_REMOVE(&q->python->parses, parses, q);
+        step_free(q->step);
+        buffer_done(&q->order);
+        free(q);
+}
+
+void parse_leave(ParseClient *c) {
+        Parse *q;
+
+        assert(c);
+
+        q = TAKE_PTR(c->parse);
+        if (!q)
+                return;
+        LIST_REMOVE(&q->clients, clients, c);
+        if (!q->clients.first) {
+                python_update_soon(q->python);
+                parse_free(q);
+        }
+}
+
+/* parsed may be NULL. q is gone afterwards. */
+static void parse_tell(Parse *q, Parsed *parsed, const char *message) {
+        ParseClient *c;
+
+        q->step = step_free(q->step);
+        python_update_soon(q->python);
+        while ((c = q->clients.first)) {
+                LIST_REMOVE(&q->clients, clients, c);
+                c->parse = NULL;
+                c->on_parsed(c, parsed, message);
+        }
+        parse_free(q);
+}
+
+static void parse_on_done(const StepOutcome *outcome, void *userdata) {
+        _cleanup_(parsed_unrefp) Parsed *parsed = NULL;
+        Parse *q = userdata;
+        Python *p = q->python;
+        int r;
+
+        if (!outcome->answer) {
+                parse_tell(q, NULL, outcome->message);
+                return;
+        }
+        r = answer_read_parse(outcome->answer, &q->policy, &parsed);
+        if (r < 0) {
+                parse_tell(q, NULL,
+                           r == -ENOMEM ?
+                                   "The daemon is out of memory. Try again later." :
+                                   "What was found out about the script's packages is not to be trusted, so "
+                                   "nothing is done with it. Administrators: install all parts of mcp-exec "
+                                   "from one package.");
+                return;
+        }
+        for (size_t i = 0; i < INTERPRETERS_MAX; i++)
+                if (*parsed->versions[i])
+                        memcpy(p->versions[i], parsed->versions[i], sizeof(p->versions[i]));
+        cache_add(p, q->key, parsed);
+        parse_tell(q, parsed, NULL);
+}
+
+/* Which programs the interpreters are: after an upgrade nothing that was learned of them holds. */
+static int interpreters_key(const WireHello *hello, char ret[static SHA256_HEX_CHARS + 1]) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int r = 0;
+
+        for (size_t i = 0; i < hello->n_interpreters && i < INTERPRETERS_MAX && r >= 0; i++) {
+                struct stat st = {};
+
+                if (*hello->interpreters[i] && stat(hello->interpreters[i], &st) < 0)
+                        st = (struct stat){};
+                r = buffer_printf(&b, "%zu %s %ju %ju %jd.%ld\n", i, hello->interpreters[i],
+                                  (uintmax_t) st.st_ino, (uintmax_t) st.st_size,
+                                  (intmax_t) st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+        }
+        if (r < 0)
+                return r;
+        sha256_hex(b.data ?: "", b.n_bytes, ret);
+        return 0;
+}
+
+static int parse_key(Python *p, const ParseOrder *o, char ret[static SHA256_HEX_CHARS + 1]) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(ORDER_BYTES_MAX);
+        char key[SHA256_HEX_CHARS + 1];
+        ParseOrder plain = *o;
+        int r;
+
+        r = interpreters_key(o->hello, key);
+        if (r < 0)
+                return r;
+        if (!streq(key, p->interpreters_key)) {
+                memcpy(p->interpreters_key, key, sizeof(key));
+                memset(p->versions, 0, sizeof(p->versions));
+        }
+        plain.versions = NULL;
+        r = buffer_append_str(&b, key);
+        if (r >= 0)
+                r = order_write_parse(&plain, &b);
+        if (r < 0)
+                return r;
+        sha256_hex(b.data, b.n_bytes, ret);
+        return 0;
+}
+
+static int parse_new(Python *p, const ParseOrder *o, const char *key, Parse **ret) {
+        Parse *q;
+        int r;
+
+        q = calloc(1, sizeof(Parse));
+        if (!q)
+                return -ENOMEM;
+        q->python = p;
+        q->order = BUFFER_INIT(ORDER_BYTES_MAX);
+        q->policy = (GrammarPolicy){
+                .allows_urls = p->settings->packages.allow_direct_urls,
+                .allows_vcs = p->settings->packages.allow_vcs,
+        };
+        memcpy(q->key, key, sizeof(q->key));
+        LIST_APPEND(&p->parses, parses, q);
+        r = order_write_parse(o, &q->order);
+        if (r < 0) {
+                parse_free(q);
+                return r;
+        }
+        *ret = q;
+        return 0;
+}
+
+int parse_submit(Python *p, const ParseInput *input, ParseClient *c, Parsed **ret) {
+        char key[SHA256_HEX_CHARS + 1];
+        ParseOrder o;
+        Parsed *known;
+        Parse *q;
+        int r;
+
+        assert(p && input && c && c->on_parsed && !c->parse);
+
+        o = (ParseOrder){
+                .script = input->text ?: "",
+                .script_bytes = input->text_bytes,
+                .dependencies = input->dependencies,
+                .python_version = input->python_version,
+                .wants_syntax = input->wants_syntax,
+                .hello = python_hello(p),
+                .settings = p->settings,
+        };
+        assert(o.hello);
+        r = parse_key(p, &o, key);
+        if (r < 0)
+                return r;
+        o.versions = (const char(*)[VERSION_CHARS_MAX + 1]) p->versions;
+
+        *ret = NULL;
+        known = cache_find(p, key);
+        if (known) {
+                *ret = parsed_ref(known);
+                return 0;
+        }
+        for (q = p->parses.first; q && !streq(q->key, key);)
+                q = q->parses.next;
+        r = q ? 0 : parse_new(p, &o, key, &q);
+        if (r < 0)
+                return r;
+        c->parse = q;
+        LIST_APPEND(&q->clients, clients, c);
+        python_update_soon(p);
+        return 0;
+}
+
+static int parse_start(Parse *q) {
+        return step_new(
+                &(const StepParameters){
+                        .python = q->python,
+                        .profile = WIRE_PROFILE_PARSE,
+                        .program = "parse.py",
+                        .order = q->order.data,
+                        .order_bytes = q->order.n_bytes,
+                        .timeout_usec = PARSE_TIMEOUT_USEC,
+                        .on_done = parse_on_done,
+                        .userdata = q,
+                },
+                &q->step);
+}
+
+void parse_update(Python *p) {
+        size_t n_running = 0;
+
+        for (const Parse *q = p->parses.first; q; q = q->parses.next)
+                n_running += q->step != NULL;
+        for (Parse *q = p->parses.first, *next; q && n_running < PARSES_MAX; q = next) {
+                next = q->parses.next;
+                if (q->step)
+                        continue;
+                if (parse_start(q) >= 0)
+                        n_running++;
+                else {
+                        parse_tell(q, NULL,
+                                   "The unit that reads what a script says about its packages could "
+                                   "not be started. Administrators: see the journal (journalctl -u "
+                                   "mcp-exec).");
+                        /* Whoever was told may have changed the list. */
+                        python_update_soon(p);
+                        return;
+                }
+        }
+}
+
+void parse_done(Python *p) {
+        while (p->parses.first) {
+                ParseClient *c;
+
+                while ((c = p->parses.first->clients.first)) {
+                        LIST_REMOVE(&p->parses.first->clients, clients, c);
+                        c->parse = NULL;
+                }
+                parse_free(p->parses.first);
+        }
+        while (p->cache.first)
+                cache_drop(p, p->cache.first);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Parse: asks PARSE each question once, and remembers the answers. */
+
+#include "python/internal.h"
+
+/* Whoever waits for an answer of PARSE. Embedded in its owner; zeroed it waits for nothing. */
+typedef struct ParseClient ParseClient;
+struct ParseClient {
+        /* parsed: NULL when nothing was found out; message says why then. Never from within parse_submit().
+         */
+        void (*on_parsed)(ParseClient *c, Parsed *parsed, const char *message);
+        Parse *parse;
+        LIST_LINK(ParseClient) clients;
+};
+
+typedef struct ParseInput {
+        const char *text;
+        size_t text_bytes;
+        char *const *dependencies;
+        const char *python_version;
+        bool wants_syntax;
+} ParseInput;
+
+/* The launcher's HELLO must be there. *ret (may be NULL) is set and nothing is called when the answer is
+ * known already: the caller's reference. Returns 0 or -errno. */
+int parse_submit(Python *p, const ParseInput *input, ParseClient *c, Parsed **ret);
+void parse_leave(ParseClient *c);
+void parse_update(Python *p);
+void parse_done(Python *p);
