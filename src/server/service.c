@@ -25,6 +25,7 @@
 #include "server/reload.h"
 #include "server/resource-metadata.h"
 #include "server/service.h"
+#include "transport/session-store.h"
 #include "transport/transport.h"
 
 /* After the last run, its answer still has to reach the client; a client that does not read must not hold
@@ -51,6 +52,7 @@ typedef struct Service {
         Metrics *metrics;
         ResourceMetadata metadata;
         HttpSite site;
+        SessionStore *sessions;
         Listener *listeners[SERVICE_SOCKETS_MAX];
         size_t n_listeners;
 } Service;
@@ -367,6 +369,7 @@ static int start_listeners(Service *s) {
                         .settings = listener_settings(s),
                         .fd = sockets->fds[i],
                         .access = principals_access(s->parameters.principals),
+                        .sessions = s->sessions,
                         .site = &s->site,
                         .is_open = s->parameters.no_auth,
                         .is_proxy = sockets->is_proxy[i],
@@ -435,6 +438,9 @@ static int set_up(Service *s) {
                         log_error("%s", message);
                 return r;
         }
+        r = session_store_new(getenv("STATE_DIRECTORY"), s->parameters.settings, &s->sessions);
+        if (r < 0)
+                return r;
         daemon.metrics = s->metrics;
         daemon.event = s->event;
         r = daemon_new(&daemon, &s->daemon);
@@ -447,6 +453,7 @@ static int set_up(Service *s) {
 static void service_done(Service *s) {
         for (size_t i = 0; i < s->n_listeners; i++)
                 (void) listener_free(s->listeners[i]);
+        (void) session_store_free(s->sessions);
         (void) daemon_free(s->daemon);
         (void) metrics_free(s->metrics);
         (void) settings_free(s->fresh_settings);
