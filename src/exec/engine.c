@@ -18,6 +18,7 @@ static const EngineTimes engine_times = {
         .hello_usec = 45 * USEC_PER_SEC,
         .ready_usec = 10 * USEC_PER_SEC,
         .answer_usec = 400 * USEC_PER_MSEC,
+        .files_usec = 2 * USEC_PER_SEC,
         .dead_usec = 30 * USEC_PER_SEC,
         .pause_usec = 50 * USEC_PER_MSEC,
 };

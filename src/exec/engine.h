@@ -25,6 +25,7 @@ typedef struct EngineTimes {
         uint64_t hello_usec;  /* connection to HELLO: the launcher's self-test is in it */
         uint64_t ready_usec;  /* START to STARTED, STARTED to READY, READY to the whole code */
         uint64_t answer_usec; /* a kill to an answer without FINISHED */
+        uint64_t files_usec;  /* for reading what a run left, where its deadline leaves so much */
         uint64_t dead_usec;   /* a kill to FINISHED; then the launcher is given up */
         uint64_t pause_usec;  /* a warm unit taken to the start of the next, while programs run */
 } EngineTimes;

@@ -3,9 +3,10 @@
 
 /* ExecJob: one request on its way from submission to its answer.
  *
- *      QUEUED --> STARTING --> SENDING --> RUNNING --> ENDING --> DONE --> (freed)
- *         ^          |            |          | |                   |
- *         +--retry---+------------+----------+ +---- dead ---------+--> LINGERING --> (freed)
+ *      QUEUED --> STARTING --> SENDING --> RUNNING --> ENDING --> COLLECTING --> DONE --> (freed)
+ *         ^          |            |          | |         |           ^            | |
+ *         +--retry---+------------+----------+ +-- dead -(-----------+            | |
+ *                                                        +----- not dead ---------+ +-> LINGERING -> (freed)
  *
  * A job holds a slot from STARTING until its unit is dead, even if it was answered before (LINGERING). */
 
@@ -15,6 +16,7 @@
 
 #include "base/random.h"
 #include "exec/exec.h"
+#include "exec/file-walk.h"
 #include "exec/list.h"
 #include "exec/queue.h"
 #include "exec/result.h"
@@ -26,6 +28,7 @@ typedef enum JobState {
         JOB_SENDING,   /* the code is on its way */
         JOB_RUNNING,   /* the deadline's timer runs */
         JOB_ENDING,    /* killed for a recorded reason; the end is awaited for a short time only */
+        JOB_COLLECTING, /* its unit is dead, and its files are read */
         JOB_DONE,      /* over; the engine delivers the result */
         JOB_LINGERING, /* answered, but its unit is not dead yet */
         _JOB_STATE_MAX,
@@ -45,7 +48,9 @@ struct ExecJob {
         bool has_slot, is_warm, is_retry;
         bool is_announced;
         uint64_t submitted_usec, started_usec, sent_usec, ended_usec; /* 0: not yet */
-        sd_event_source *timer_source; /* RUNNING: the deadline; ENDING: the patience with a kill */
+        uint64_t answer_by_usec;  /* from RUNNING on: when the answer goes out, whatever is missing */
+        sd_event_source *timer_source; /* RUNNING: the deadline; ENDING: the patience with a kill; … */
+        FileWalk *walk;           /* from COLLECTING on */
 
         QueueItem queue_item;
         LIST_LINK(ExecJob) active; /* engine's jobs with a slot */

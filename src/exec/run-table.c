@@ -177,6 +177,7 @@ static int keep(Run *r, const ExecResult *result) {
                 .expires_usec = now_monotonic_usec() + p->settings->result_keep_usec,
                 .result = result,
                 .max_stream_bytes = (size_t) (p->settings->result_memory_max_bytes / 4),
+                .max_files_bytes = (size_t) (p->settings->result_memory_max_bytes / 4),
         };
         RunRecord *new;
         int error;

@@ -17,6 +17,7 @@ const EngineTimes rig_times = {
         .hello_usec = 500 * USEC_PER_MSEC,
         .ready_usec = 300 * USEC_PER_MSEC,
         .answer_usec = 400 * USEC_PER_MSEC,
+        .files_usec = 2 * USEC_PER_SEC,
         .dead_usec = 1 * USEC_PER_SEC,
         .pause_usec = 20 * USEC_PER_MSEC,
 };
