@@ -47,6 +47,8 @@ static const char help_text[] =
         "      --rate N        Programs a minute\n"
         "      --timeout TIME  Of one program, such as 30s\n"
         "      --memory SIZE   Of one program, such as 128M\n"
+        "      --user-parallel N, --user-queue N, --user-rate N\n"
+        "                      With --delegate: of each user; the others are of all of them together\n"
         "      --stdin         Take the token from standard input instead of making one\n"
         "      --file PATH     Another file than the service's\n"
         "  -h, --help          Show this help\n";
@@ -308,13 +310,15 @@ static int token_list(const TokenOptions *o) {
         for (size_t i = 0; i < f.access->n_entries; i++) {
                 _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
                 AccessEntry e = f.access->entries[i];
-                AccessEntry limits = { .kind = ACCESS_PROXY, .limits = e.limits };
+                AccessEntry limits = e;
 
                 if (e.kind != ACCESS_TOKEN)
                         continue;
+                /* The digest is nobody's business; "proxy" is what such a line begins with. */
+                limits.kind = ACCESS_PROXY;
+                limits.name[0] = 0;
                 if (access_write_entry(&limits, &b) < 0)
                         return log_oom(), COMMAND_FAILED;
-                /* The digest is nobody's business; "proxy" is what such a line begins with. */
                 printf("%s%s%s", e.name, e.is_delegating ? " delegate" : "", b.data + strlen("proxy"));
         }
         return COMMAND_OK;
@@ -326,6 +330,9 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
                 { "parallel", required_argument, NULL, OPTION_LIMIT },
                 { "queue", required_argument, NULL, OPTION_LIMIT },
                 { "rate", required_argument, NULL, OPTION_LIMIT },
+                { "user-parallel", required_argument, NULL, OPTION_LIMIT },
+                { "user-queue", required_argument, NULL, OPTION_LIMIT },
+                { "user-rate", required_argument, NULL, OPTION_LIMIT },
                 { "timeout", required_argument, NULL, OPTION_LIMIT },
                 { "memory", required_argument, NULL, OPTION_LIMIT },
                 { "delegate", no_argument, NULL, OPTION_DELEGATE },
@@ -339,7 +346,7 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
         while ((c = getopt_long(argc, argv, "h", table, &which)) >= 0)
                 switch (c) {
                 case OPTION_LIMIT:
-                        if (access_set_limit(&o->entry.limits, table[which].name, optarg) < 0)
+                        if (access_set_limit(&o->entry, table[which].name, optarg) < 0)
                                 return command_usage_error("token", "\"%s\" is not a value of --%s", optarg,
                                                            table[which].name);
                         break;
@@ -358,6 +365,8 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
                 default:
                         return command_usage_error("token", "the command line was not understood");
                 }
+        if (access_limits_users(&o->entry) && !access_may_limit_users(&o->entry))
+                return command_usage_error("token", "--user-… limits need --delegate");
         return COMMAND_OK;
 }
 

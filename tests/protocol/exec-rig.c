@@ -84,7 +84,7 @@ static int rig_admit(const char *principal, PrincipalLimits *ret, char **reterr_
         const Rig *rig = userdata;
 
         (void) reterr_message;
-        *ret = streq(principal, "limited") ? rig->limits : (PrincipalLimits) {};
+        *ret = principal_is_of(principal, "limited") ? rig->limits : (PrincipalLimits) {};
         return 0;
 }
 

@@ -130,6 +130,20 @@ def test_delegating_token_names_its_users():
         assert record_of(result["run_id"])["MCP_EXEC_PRINCIPAL"] == "token:front/alice@example.org"
 
 
+def test_users_whom_a_front_end_invents_gain_it_nothing():
+    with serving(), concurrent.futures.ThreadPoolExecutor(6) as pool:
+        front = add("front", "--delegate", "--parallel", "2", "--queue", "1")
+
+        def one(user):
+            client = HttpClient(8080, token=front, handshake=False)
+            client.headers |= {"X-MCP-User": user, "MCP-Protocol-Version": PROTOCOL}
+            return client.call("exec", {"code": SLEEP, "timeout_s": 20})
+        results = list(pool.map(one, (f"user{i}" for i in range(6))))
+        refused = [text_of(r) for r in results if r.get("isError")]
+        assert len(refused) == 3 and all("no more than 1 calls of all users" in text for text in refused), refused
+        assert [r["structuredContent"]["status"] for r in results if not r.get("isError")] == ["ok"] * 3
+
+
 def test_mistake_in_the_file_is_told_with_its_line_and_changes_nothing():
     with serving():
         ci = add("ci")
