@@ -72,6 +72,18 @@ static void engine_fail_queued(ExecEngine *e, const char *explanation) {
                 job_fail(job_of_queue_item(item), explanation);
 }
 
+void engine_start_overdue(ExecEngine *e, ExecJob *j) {
+        static const char text[] = "The service is stopping and could not start it any more; try again in "
+                                   "some seconds.";
+
+        if (!e->is_draining)
+                return;
+        /* Somebody restarts the launcher, or the machine goes down: nothing is started until we are gone,
+         * and each one who waits would do so in vain. */
+        (void) str_copy(&j->explanation, text);
+        engine_fail_queued(e, text);
+}
+
 /* The launcher */
 
 static void engine_set_sandbox_error(ExecEngine *e, const char *error) {

@@ -70,6 +70,9 @@ void engine_deliver(ExecEngine *e, ExecJob *j);
 /* The job's unit ended before it had the code: back to the front of the queue, without the unit. */
 void engine_requeue(ExecEngine *e, ExecJob *j);
 
+/* The service manager started no unit for the job in all the time it had. */
+void engine_start_overdue(ExecEngine *e, ExecJob *j);
+
 /* admission.c. engine_admit() returns 0, EXEC_E_BUSY with a sentence, or -errno. */
 ExecJob* job_of_queue_item(QueueItem *item);
 bool engine_may_start(const QueueLine *line, void *userdata);

@@ -172,8 +172,11 @@ static void job_on_fault(Unit *u, void *userdata) {
         /* A warm unit that is just dying takes no code. Its end leads to the second try. */
         if (u->fault == UNIT_FAULT_CODE && j->state == JOB_SENDING && job_may_retry(j))
                 unit_stop(u);
-        else
+        else {
+                if (u->fault == UNIT_FAULT_NOT_READY && !u->name[0])
+                        engine_start_overdue(j->engine, j);
                 job_end(j, JOB_REASON_FAILED);
+        }
 }
 
 static void job_on_dead(Unit *u, void *userdata) {

@@ -218,7 +218,7 @@ static int server_start(Server *s, const WireStart *m, int fds[static _WIRE_FD_M
         r = sd_event_add_child(s->event, &u->child_source, u->pid, WEXITED, unit_on_child, u);
         if (r < 0)
                 return r;
-        if (u->behaviour != FAKE_STARTED_NEVER)
+        if (u->behaviour != FAKE_STARTED_NEVER && u->behaviour != FAKE_NEVER_STARTS)
                 send_started(s, u);
         if (u->behaviour == FAKE_DROPS_RUNNING)
                 return after(u, 200 * USEC_PER_MSEC, unit_on_drop);

@@ -136,7 +136,7 @@ static int wait_for_program(pid_t pid, int control) {
 static void misbehave(FakeBehaviour behaviour, int directory_fd) {
         static const uint8_t failed[12] = { 'M', 'X', 'F', 'A', 'I', 'L', 'E', 'D', 17 };
 
-        if (behaviour == FAKE_NEVER_READY)
+        if (behaviour == FAKE_NEVER_READY || behaviour == FAKE_NEVER_STARTS)
                 for (;;)
                         (void) pause();
         if (behaviour == FAKE_EXIT_BEFORE_READY)
