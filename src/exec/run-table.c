@@ -325,6 +325,11 @@ size_t run_table_n_kept(const RunTable *t) {
         return t->n_kept;
 }
 
+uint64_t run_table_kept_bytes(const RunTable *t) {
+        assert(t);
+        return t->kept_bytes;
+}
+
 void run_watch(Run *r, RunWatch *w) {
         assert(r && r->job);
         assert(w && w->on_end && !w->run);

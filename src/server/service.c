@@ -94,10 +94,12 @@ static void tell_status(const Service *s) {
         char text[256];
 
         (void) snprintf(text, sizeof(text),
-                        "STATUS=%s: %zu running, %zu waiting, %zu connections; sandbox: %s",
+                        "STATUS=%s: %zu running, %zu waiting, %zu results kept, %zu connections; sandbox: "
+                        "%s",
                         s->state == SERVICE_STOPPING ? "Stopping" : "Serving",
                         exec_engine_n_running(daemon_engine(s->daemon)),
-                        exec_engine_n_queued(daemon_engine(s->daemon)), n_connections(s), sandbox);
+                        exec_engine_n_queued(daemon_engine(s->daemon)),
+                        run_table_n_kept(daemon_runs(s->daemon)), n_connections(s), sandbox);
         (void) notify_now(text, -EBADF);
 }
 
@@ -254,6 +256,8 @@ static int site_write_metrics(void *userdata, Buffer *b) {
                 .n_queued = exec_engine_n_queued(daemon_engine(s->daemon)),
                 .n_warm = exec_engine_n_warm(daemon_engine(s->daemon)),
                 .n_connections = n_connections(s),
+                .n_kept = run_table_n_kept(daemon_runs(s->daemon)),
+                .kept_bytes = run_table_kept_bytes(daemon_runs(s->daemon)),
                 .is_sandbox_ok = is_sandbox_ok(s),
         };
 
