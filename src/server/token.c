@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <grp.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -341,14 +340,18 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
                 { "help", no_argument, NULL, 'h' },
                 {},
         };
-        int c, which = 0;
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "token", .help = help_text, .options = table,
+                .has_operands = true,
+        };
+        int c;
 
-        while ((c = getopt_long(argc, argv, "h", table, &which)) >= 0)
+        while ((c = command_next_option(&line)) >= 0)
                 switch (c) {
                 case OPTION_LIMIT:
-                        if (access_set_limit(&o->entry, table[which].name, optarg) < 0)
+                        if (access_set_limit(&o->entry, table[line.option_index].name, optarg) < 0)
                                 return command_usage_error("token", "\"%s\" is not a value of --%s", optarg,
-                                                           table[which].name);
+                                                           table[line.option_index].name);
                         break;
                 case OPTION_DELEGATE:
                         o->entry.is_delegating = true;
@@ -359,15 +362,12 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
                 case OPTION_FILE:
                         o->file = optarg;
                         break;
-                case 'h':
-                        fputs(help_text, stdout);
-                        return -ECANCELED;
-                default:
-                        return command_usage_error("token", "the command line was not understood");
                 }
+        if (line.status != COMMAND_GOES_ON)
+                return line.status;
         if (access_limits_users(&o->entry) && !access_may_limit_users(&o->entry))
                 return command_usage_error("token", "--user-… limits need --delegate");
-        return COMMAND_OK;
+        return COMMAND_GOES_ON;
 }
 
 int command_token(int argc, char **argv) {
@@ -377,8 +377,8 @@ int command_token(int argc, char **argv) {
         int n, r;
 
         r = parse_options(argc, argv, &o);
-        if (r != COMMAND_OK)
-                return r == -ECANCELED ? COMMAND_OK : r;
+        if (r != COMMAND_GOES_ON)
+                return r;
         verb = optind < argc ? argv[optind] : "";
         n = argc - optind;
         is_list = streq(verb, "list");
