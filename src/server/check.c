@@ -88,7 +88,9 @@ int command_check(int argc, char **argv) {
                 .socket_path = MCP_EXEC_SOCKET_PATH,
                 .launcher_socket_path = MCP_EXEC_LAUNCHER_SOCKET_PATH,
         };
-        CommandLine line = { .argc = argc, .argv = argv, .name = "check", .help = help_text, .options = table };
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "check", .help = help_text, .options = table,
+        };
         bool is_json = false, has_failed;
         int c, r;
 

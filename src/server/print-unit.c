@@ -30,7 +30,9 @@ int command_print_unit(int argc, char **argv) {
                 {},
         };
         const char *child[6] = { "mcp-exec-launcher", "--print-unit" };
-        CommandLine line = { .argc = argc, .argv = argv, .name = "print-unit", .help = help_text, .options = table };
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "print-unit", .help = help_text, .options = table,
+        };
         const char *version = NULL;
         size_t n = 2;
         int c;
