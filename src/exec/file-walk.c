@@ -7,9 +7,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
+#include <limits.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -38,6 +37,7 @@ struct FileWalk {
         size_t n_directories, n_directories_allocated, i_directory;
         DIR *dir;               /* the one that is being read */
         uint64_t n_entries;
+        dev_t device;           /* of the working directory */
 
         FileList list;
         size_t i_candidate;
@@ -107,15 +107,34 @@ static ExecFileReason reason_of(int error) {
         }
 }
 
-/* Below the working directory, through no link, into no other file system. */
+/* Below the working directory, through no link, into no other file system: each name of the path by itself,
+ * for they come from directories and so are no "..". openat2(2) does the same in one call, but where
+ * RestrictSUIDSGID= protects the daemon there is none: no filter can look into its arguments. */
 static int open_below(const FileWalk *w, const char *path, int flags) {
-        struct open_how how = {
-                .flags = (uint64_t) (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags),
-                .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
-        };
-        long fd = syscall(SYS_openat2, w->p.directory_fd, *path ? path : ".", &how, sizeof(how));
+        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
 
-        return fd < 0 ? -errno : (int) fd;
+        for (const char *p = *path ? path : "."; *p;) {
+                size_t n = strcspn(p, "/");
+                char name[NAME_MAX + 1];
+                int next;
+
+                if (n > NAME_MAX)
+                        return -ENAMETOOLONG;
+                memcpy(name, p, n);
+                name[n] = '\0';
+                next = openat(fd < 0 ? w->p.directory_fd : fd, name, O_NOFOLLOW | O_CLOEXEC |
+                              (p[n] == '/' ? O_PATH | O_DIRECTORY :
+                                             O_RDONLY | O_NONBLOCK | O_NOCTTY | flags));
+                if (next < 0)
+                        return -errno;
+                safe_close(fd);
+                fd = next;
+                p += n + (p[n] == '/');
+        }
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        return st.st_dev == w->device ? TAKE_FD(fd) : -EXDEV;
 }
 
 /* ---- The first pass ---- */
@@ -406,6 +425,7 @@ static int on_turn(sd_event_source *s, void *userdata) {
 int file_walk_new(const FileWalkParameters *p, FileWalk **ret) {
         _cleanup_(file_walk_freep) FileWalk *w = NULL;
         _cleanup_free_ char *root = NULL;
+        struct stat st;
         int r;
 
         assert(p && p->event && p->settings && p->request && p->on_done);
@@ -418,6 +438,9 @@ int file_walk_new(const FileWalkParameters *p, FileWalk **ret) {
                 return -ENOMEM;
         w->p = *p;
         w->fd = -EBADF;
+        if (fstat(p->directory_fd, &st) < 0)
+                return -errno;
+        w->device = st.st_dev;
         /* Inputs are told from outputs only when they are read. */
         r = file_list_init(&w->list, p->settings->max_files + p->request->n_files);
         if (r < 0)
