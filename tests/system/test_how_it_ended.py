@@ -115,13 +115,16 @@ def test_full_workspace_is_named_in_a_hint():
         assert r["status"] == "error" and any("64" in h for h in r["hints"]), r
 
 
-def test_impossible_things_get_a_hint():
-    cases = ("import multiprocessing; multiprocessing.Manager()", "import pty; pty.openpty()",
-             "import multiprocessing as m\nm.set_start_method('forkserver')\nm.Process(target=print).start()")
+def test_impossible_things_get_a_hint_that_says_so():
+    cases = {"import multiprocessing; multiprocessing.Manager()": ("Manager", "sockets", "multiprocessing.Pool"),
+             "import pty; pty.openpty()": ("no terminals", "pipes"),
+             "import multiprocessing as m\nm.set_start_method('forkserver')\nm.Process(target=print).start()":
+             ("forkserver", "sockets", '"spawn"')}
     with Client() as c:
-        for code in cases:
+        for code, words in cases.items():
             r = c.exec(code)
-            assert r["status"] == "error" and r["hints"], (code, r)
+            assert r["status"] == "error" and len(r["hints"]) == 1, (code, r)
+            assert all(word in r["hints"][0] for word in words), (code, r["hints"])
 
 
 def test_exit_of_the_main_program_ends_its_children():
