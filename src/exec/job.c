@@ -59,6 +59,7 @@ static void job_end(ExecJob *j, JobReason reason) {
                 return;
 
         j->reason = reason;
+        j->had_ended_silently = j->unit->out.is_over && j->unit->err.is_over;
         job_set_state(j, JOB_ENDING);
         /* After the state, for it may find the connection broken and the unit dead at once. */
         unit_stop(j->unit);
@@ -348,6 +349,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .reason = j->reason,
                 .is_sent = u && job_is_started(j),
                 .explanation = j->explanation,
+                .had_ended_silently = j->had_ended_silently,
                 .timeout_usec = j->request->timeout_usec,
                 .max_timeout_usec = smaller_limit(j->engine->settings->max_timeout_usec,
                                                   j->request->limits.timeout_usec),

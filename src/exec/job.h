@@ -47,6 +47,7 @@ struct ExecJob {
         Unit *unit;
         bool has_slot, is_warm, is_retry;
         bool is_announced;
+        bool had_ended_silently;  /* when we killed it, its streams had ended and nobody had told its end */
         uint64_t submitted_usec, started_usec, sent_usec, ended_usec; /* 0: not yet */
         uint64_t answer_by_usec;  /* from RUNNING on: when the answer goes out, whatever is missing */
         sd_event_source *timer_source; /* RUNNING: the deadline; ENDING: the patience with a kill; … */
