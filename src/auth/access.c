@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "auth/auth.h"
 #include "base/fd.h"
@@ -14,6 +15,7 @@
 
 #define ALPHANUMERIC "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 #define DIGEST_PREFIX "sha256:"
+#define USER_PREFIX "user-"
 
 static const char *const kinds[_ACCESS_KIND_MAX] = {
         [ACCESS_TOKEN] = "token",
@@ -49,36 +51,53 @@ static int set_count(unsigned *limit, const char *value, unsigned min) {
         return 0;
 }
 
-int access_set_limit(PrincipalLimits *l, const char *key, const char *value) {
-        uint64_t n;
-
-        assert(l);
-        assert(key);
-        assert(value);
-
+static int set_count_limit(CountLimits *l, const char *key, const char *value) {
         if (streq(key, "parallel"))
                 return set_count(&l->parallel, value, 1);
         if (streq(key, "rate"))
                 return set_count(&l->rate_per_minute, value, 1);
-        if (streq(key, "queue")) {
-                if (set_count(&l->queue, value, 0) < 0)
-                        return -EINVAL;
-                l->has_queue = true;
-                return 0;
-        }
+        if (!streq(key, "queue") || set_count(&l->queue, value, 0) < 0)
+                return -EINVAL;
+        l->has_queue = true;
+        return 0;
+}
+
+int access_set_limit(AccessEntry *e, const char *key, const char *value) {
+        uint64_t n;
+
+        assert(e);
+        assert(key);
+        assert(value);
+
         if (streq(key, "timeout")) {
                 if (parse_usec(value, &n) < 0 || n < USEC_PER_SEC)
                         return -EINVAL;
-                l->timeout_usec = n;
+                e->timeout_usec = n;
                 return 0;
         }
         if (streq(key, "memory")) {
                 if (parse_bytes(value, &n) < 0 || n < 32 * MIB) /* the least that the launcher takes */
                         return -EINVAL;
-                l->memory_max_bytes = n;
+                e->memory_max_bytes = n;
                 return 0;
         }
-        return -EINVAL;
+        if (strncmp(key, USER_PREFIX, sizeof(USER_PREFIX) - 1) == 0)
+                return set_count_limit(&e->user_limits, key + sizeof(USER_PREFIX) - 1, value);
+        return set_count_limit(&e->limits, key, value);
+}
+
+bool access_may_limit_users(const AccessEntry *e) {
+        assert(e);
+
+        return e->kind == ACCESS_PROXY || e->is_delegating;
+}
+
+bool access_limits_users(const AccessEntry *e) {
+        const CountLimits *l = &e->user_limits;
+
+        assert(e);
+
+        return l->parallel > 0 || l->has_queue || l->rate_per_minute > 0;
 }
 
 /* The words after kind and name. Returns NULL or what is wrong. */
@@ -97,13 +116,18 @@ static const char* parse_words(AccessEntry *e, char *const *words) {
                         memcpy(e->digest, digest, sizeof(e->digest));
                 } else if (equals) {
                         *equals = 0;
-                        if (access_set_limit(&e->limits, *word, equals + 1) < 0)
-                                return "a limit is one of parallel=N, queue=N, rate=N, timeout=TIME (from "
-                                       "1s) and memory=SIZE (from 32M)";
+                        if (access_set_limit(e, *word, equals + 1) < 0)
+                                return "a limit is one of parallel=N, queue=N, rate=N, user-parallel=N, "
+                                       "user-queue=N, user-rate=N, timeout=TIME (from 1s) and memory=SIZE "
+                                       "(from 32M)";
                 } else
                         return "a word is none that belongs here";
         }
-        return e->kind == ACCESS_TOKEN && e->digest[0] == 0 ? "the token's digest is missing" : NULL;
+        if (e->kind == ACCESS_TOKEN && e->digest[0] == 0)
+                return "the token's digest is missing";
+        if (access_limits_users(e) && !access_may_limit_users(e))
+                return "limits of users (user-...) are for tokens with the word delegate and for the proxy";
+        return NULL;
 }
 
 /* Returns NULL or what is wrong; *ret_is_empty for a line that says nothing. */
@@ -218,8 +242,19 @@ Access* access_free(Access *a) {
         return NULL;
 }
 
+static int write_counts(const CountLimits *l, const char *prefix, Buffer *b) {
+        int r = 0;
+
+        if (l->parallel > 0)
+                r = buffer_printf(b, " %sparallel=%u", prefix, l->parallel);
+        if (r >= 0 && l->has_queue)
+                r = buffer_printf(b, " %squeue=%u", prefix, l->queue);
+        if (r >= 0 && l->rate_per_minute > 0)
+                r = buffer_printf(b, " %srate=%u", prefix, l->rate_per_minute);
+        return r;
+}
+
 int access_write_entry(const AccessEntry *e, Buffer *b) {
-        const PrincipalLimits *l = &e->limits;
         int r;
 
         assert(e);
@@ -229,16 +264,14 @@ int access_write_entry(const AccessEntry *e, Buffer *b) {
         if (r >= 0 && e->kind == ACCESS_TOKEN)
                 r = buffer_printf(b, " " DIGEST_PREFIX "%s%s", e->digest,
                                   e->is_delegating ? " delegate" : "");
-        if (r >= 0 && l->parallel > 0)
-                r = buffer_printf(b, " parallel=%u", l->parallel);
-        if (r >= 0 && l->has_queue)
-                r = buffer_printf(b, " queue=%u", l->queue);
-        if (r >= 0 && l->rate_per_minute > 0)
-                r = buffer_printf(b, " rate=%u", l->rate_per_minute);
-        if (r >= 0 && l->timeout_usec > 0)
-                r = buffer_printf(b, " timeout=%" PRIu64 "ms", l->timeout_usec / USEC_PER_MSEC);
-        if (r >= 0 && l->memory_max_bytes > 0)
-                r = buffer_printf(b, " memory=%" PRIu64, l->memory_max_bytes);
+        if (r >= 0)
+                r = write_counts(&e->limits, "", b);
+        if (r >= 0)
+                r = write_counts(&e->user_limits, USER_PREFIX, b);
+        if (r >= 0 && e->timeout_usec > 0)
+                r = buffer_printf(b, " timeout=%" PRIu64 "ms", e->timeout_usec / USEC_PER_MSEC);
+        if (r >= 0 && e->memory_max_bytes > 0)
+                r = buffer_printf(b, " memory=%" PRIu64, e->memory_max_bytes);
         return r < 0 ? r : buffer_append_str(b, "\n");
 }
 
@@ -277,9 +310,33 @@ static const AccessEntry* find_for_uid(const Access *a, uid_t uid) {
         return NULL;
 }
 
+/* "token:NAME" or "token:NAME/USER". */
+static const AccessEntry* find_for_token(const Access *a, const char *rest) {
+        char name[ACCESS_NAME_CHARS_MAX + 1];
+        size_t n = strcspn(rest, "/");
+
+        if (n > ACCESS_NAME_CHARS_MAX)
+                return NULL;
+        memcpy(name, rest, n);
+        name[n] = 0;
+        return access_find(a, ACCESS_TOKEN, name);
+}
+
+static CountLimits smaller_counts(const CountLimits *a, const CountLimits *b) {
+        CountLimits l = *a;
+
+        if (b->parallel > 0 && (l.parallel == 0 || b->parallel < l.parallel))
+                l.parallel = b->parallel;
+        if (b->has_queue && (!l.has_queue || b->queue < l.queue))
+                l.queue = b->queue;
+        l.has_queue = l.has_queue || b->has_queue;
+        if (b->rate_per_minute > 0 && (l.rate_per_minute == 0 || b->rate_per_minute < l.rate_per_minute))
+                l.rate_per_minute = b->rate_per_minute;
+        return l;
+}
+
 void access_limits(const Access *a, const char *principal, PrincipalLimits *ret) {
         const AccessEntry *e = NULL;
-        char name[ACCESS_NAME_CHARS_MAX + 1];
         const char *rest;
         uint64_t uid;
 
@@ -287,22 +344,27 @@ void access_limits(const Access *a, const char *principal, PrincipalLimits *ret)
         assert(principal);
         assert(ret);
 
+        *ret = (PrincipalLimits) {};
         rest = strchr(principal, ':');
         if (!rest)
-                rest = "";
-        else
-                rest++;
-        if (strncmp(principal, "token:", 6) == 0) {
-                size_t n = strcspn(rest, "/"); /* token:NAME/USER: each user of it has its limits */
-
-                if (n <= ACCESS_NAME_CHARS_MAX) {
-                        memcpy(name, rest, n);
-                        name[n] = 0;
-                        e = access_find(a, ACCESS_TOKEN, name);
-                }
-        } else if (strncmp(principal, "proxy:", 6) == 0)
+                return;
+        rest++;
+        if (strncmp(principal, "token:", 6) == 0)
+                e = find_for_token(a, rest);
+        else if (strncmp(principal, "proxy:", 6) == 0)
                 e = access_find(a, ACCESS_PROXY, "");
         else if (strncmp(principal, "uid:", 4) == 0 && parse_uint64(rest, &uid) == 0)
                 e = find_for_uid(a, (uid_t) uid);
-        *ret = e ? e->limits : (PrincipalLimits) {};
+        if (!e)
+                return;
+
+        ret->own = e->limits;
+        ret->timeout_usec = e->timeout_usec;
+        ret->memory_max_bytes = e->memory_max_bytes;
+        if (!access_may_limit_users(e))
+                return;
+        ret->whole = e->limits;
+        ret->own = smaller_counts(&e->limits, &e->user_limits);
+        (void) snprintf(ret->group, sizeof(ret->group), "%s%s", e->kind == ACCESS_PROXY ? "proxy" : "token:",
+                        e->name);
 }

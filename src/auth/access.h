@@ -6,9 +6,11 @@
  *   token NAME sha256:HEX [delegate] [LIMIT=…]   who sends this token is token:NAME
  *   user NAME LIMIT=…                            limits of a user of the Unix socket (name or number)
  *   group NAME LIMIT=…                           of the members of a group, unless a user line says more
- *   proxy LIMIT=…                                of each user whom the proxy of the proxy socket names
+ *   proxy LIMIT=…                                of the proxy of the proxy socket
  *
- * LIMIT is parallel, queue, rate (programs a minute), timeout or memory. Tokens are random and long, so a
+ * LIMIT is parallel, queue, rate (programs a minute), timeout or memory. The first three are those of all
+ * users together whom a delegating token or the proxy names; user-parallel, user-queue and user-rate those
+ * of each of them. Tokens are random and long, so a
  * plain digest is as good as a slow one: there is nothing to guess. */
 
 #include <stdbool.h>
@@ -36,7 +38,9 @@ typedef struct AccessEntry {
         char name[ACCESS_NAME_CHARS_MAX + 1]; /* "" for a proxy */
         char digest[SHA256_HEX_CHARS + 1];    /* tokens */
         bool is_delegating;                   /* tokens: may name the user it asks for */
-        PrincipalLimits limits;
+        CountLimits limits;
+        CountLimits user_limits; /* of each user that is named; at most limits */
+        uint64_t timeout_usec, memory_max_bytes;
 } AccessEntry;
 
 typedef struct Access {
@@ -52,7 +56,10 @@ Access* access_free(Access *a);
 DEFINE_CLEANUP(Access*, access_free);
 
 /* One assignment of a limit, as in the file. Returns 0 or -EINVAL (which limit, or which value). */
-int access_set_limit(PrincipalLimits *l, const char *key, const char *value);
+int access_set_limit(AccessEntry *e, const char *key, const char *value);
+/* Users are named by delegating tokens and the proxy only. */
+bool access_may_limit_users(const AccessEntry *e);
+bool access_limits_users(const AccessEntry *e);
 
 /* The entry as a line of the file, with its newline. */
 int access_write_entry(const AccessEntry *e, Buffer *b);

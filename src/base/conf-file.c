@@ -69,7 +69,7 @@ static int parse_section(Parser *p, char *s, size_t line) {
 }
 
 static int parse_line(Parser *p, char *s, size_t line) {
-        _cleanup_free_ char *reason = NULL;
+        _cleanup_free_ char *reason = NULL, *place = NULL;
         char *equals, *key, *value;
         int r;
 
@@ -93,7 +93,10 @@ static int parse_line(Parser *p, char *s, size_t line) {
                 return fail(p->reterr_message, p->file, line,
                             "an assignment must follow a [Section] header");
 
-        r = p->assign(p->section, key, value, p->userdata, &reason);
+        r = str_printf(&place, "%s:%zu", p->file, line);
+        if (r < 0)
+                return r;
+        r = p->assign(p->section, key, value, place, p->userdata, &reason);
         if (r == -EINVAL)
                 return fail(p->reterr_message, p->file, line, reason ? reason : "the value is not valid");
         return r;

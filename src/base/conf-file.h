@@ -10,10 +10,10 @@
 
 #include "base/macro.h"
 
-/* One assignment. Returns 0, or -EINVAL/-ENOMEM after having logged nothing: the reason goes to
- * *reterr_reason (allocated), to which the caller adds file and line. */
-typedef int (*ConfAssign)(const char *section, const char *key, const char *value, void *userdata,
-                          char **reterr_reason);
+/* One assignment, at place "FILE:LINE". Returns 0, or -EINVAL/-ENOMEM after having logged nothing: the
+ * reason goes to *reterr_reason (allocated), to which the caller adds the place. */
+typedef int (*ConfAssign)(const char *section, const char *key, const char *value, const char *place,
+                          void *userdata, char **reterr_reason);
 
 /* Reads everything for NAME ("mcp-exec.conf"). An unknown section or key or a bad value stops with -EBADMSG
  * and *reterr_message "FILE:LINE: what is wrong" (allocated). A missing file is not an error. */

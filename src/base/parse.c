@@ -189,3 +189,22 @@ bool is_hex(const char *s, size_t n_chars) {
 
         return strlen(s) == n_chars && strspn(s, "0123456789abcdef") == n_chars;
 }
+
+int parse_hex(const char *s, size_t n_chars, uint64_t *ret) {
+        static const char digits[] = "0123456789abcdef";
+        uint64_t value = 0;
+
+        assert(s);
+        assert(n_chars > 0 && n_chars <= 16);
+        assert(ret);
+
+        for (size_t i = 0; i < n_chars; i++) {
+                const char *digit = s[i] ? strchr(digits, s[i]) : NULL;
+
+                if (!digit)
+                        return -EINVAL;
+                value = value << 4 | (uint64_t) (digit - digits);
+        }
+        *ret = value;
+        return 0;
+}

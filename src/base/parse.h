@@ -29,3 +29,6 @@ int parse_percent(const char *s, unsigned *ret);
 
 /* n_chars lower-case hex digits and nothing else. */
 bool is_hex(const char *s, size_t n_chars);
+
+/* The number in the first n_chars (1 to 16) characters, which all are lower-case hex digits. */
+int parse_hex(const char *s, size_t n_chars, uint64_t *ret);

@@ -20,6 +20,8 @@
 #define CONF_NAME "mcp-exec.conf"
 #define TOKEN_BYTES_MAX 4096
 #define TOKEN_CREDENTIAL "auth-token"
+/* What mcp-exec.service loads it from: the path that the administrator knows. */
+#define TOKEN_SUBJECT MCP_EXEC_SYSCONFDIR "/auth-token (credential auth-token)"
 #define ADDRESS_DEFAULT ":8080"
 
 /* Numbers of the seam (wire/wire.h, which this room may not include; a unit test compares). */
@@ -46,9 +48,41 @@ static int fail(char **reterr_message, const char *subject, const char *what) {
         return r < 0 ? r : -EBADMSG;
 }
 
-static int assign(const char *section, const char *key, const char *value, void *userdata,
+typedef struct Loading {
+        Settings *settings;
+        char **places; /* "KEY=: PLACE", the newest last: for what is only wrong beside another key */
+} Loading;
+
+static void loading_done(Loading *l) {
+        (void) strv_free(l->places);
+}
+
+static int assign(const char *section, const char *key, const char *value, const char *place, void *userdata,
                   char **reterr_reason) {
-        return settings_set(userdata, section, key, value, reterr_reason);
+        Loading *l = userdata;
+        int r;
+
+        r = settings_set(l->settings, section, key, value, reterr_reason);
+        return r < 0 ? r : strv_extendf(&l->places, "%s=: %s", key, place);
+}
+
+/* Puts the place of the key that a message is about in front of it. Returns -EBADMSG or -ENOMEM. */
+static int fail_at_place(const Loading *l, char **message) {
+        const char *end = strstr(*message, "=: "), *place = NULL;
+        char *text = NULL;
+        int r;
+
+        STRV_FOREACH(p, l->places)
+                if (end && strncmp(*p, *message, (size_t) (end - *message) + 3) == 0)
+                        place = *p + (end - *message) + 3;
+        if (!place)
+                return -EBADMSG;
+        r = str_printf(&text, "%s: %s", place, *message);
+        if (r < 0)
+                return r;
+        free(*message);
+        *message = text;
+        return -EBADMSG;
 }
 
 static const char* variable(const char *name) {
@@ -120,8 +154,9 @@ static int load_credential(Settings *s, char **reterr_message) {
                 return r;
         /* Fail closed: a token that cannot be read must not turn into "no token". */
         if (r < 0)
-                return fail(reterr_message, path, "cannot be read as a text file of at most 4096 bytes");
-        r = set_token(s, text, path, reterr_message);
+                return fail(reterr_message, TOKEN_SUBJECT,
+                            "cannot be read as a text file of at most 4096 bytes");
+        r = set_token(s, text, TOKEN_SUBJECT, reterr_message);
         explicit_bzero(text, strlen(text));
         return r;
 }
@@ -138,7 +173,8 @@ static const struct {
         { "MCP_EXEC_PYTHON", "Sandbox", "Python", NULL },
 };
 
-static int load_variables(Settings *s, char **reterr_message) {
+static int load_variables(Loading *l, char **reterr_message) {
+        Settings *s = l->settings;
         const char *value;
         int r;
 
@@ -158,6 +194,8 @@ static int load_variables(Settings *s, char **reterr_message) {
                 if (r == -EINVAL)
                         return fail(reterr_message, variables[i].name,
                                     reason ? reason : "not a valid value");
+                if (r >= 0)
+                        r = strv_extendf(&l->places, "%s=: %s", variables[i].key, variables[i].name);
                 if (r < 0)
                         return r;
         }
@@ -185,6 +223,7 @@ static int load_variables(Settings *s, char **reterr_message) {
 
 int settings_load_from(const char *const dirs[], Settings **ret, char **reterr_message) {
         _cleanup_(settings_freep) Settings *s = NULL;
+        _cleanup_(loading_done) Loading l = {};
         int r;
 
         assert(dirs);
@@ -194,15 +233,16 @@ int settings_load_from(const char *const dirs[], Settings **ret, char **reterr_m
         r = settings_new_default(&s);
         if (r < 0)
                 return r;
-        r = conf_read(dirs, CONF_NAME, assign, s, reterr_message);
+        l.settings = s;
+        r = conf_read(dirs, CONF_NAME, assign, &l, reterr_message);
         if (r < 0)
                 return r;
-        r = load_variables(s, reterr_message);
+        r = load_variables(&l, reterr_message);
         if (r < 0)
                 return r;
         r = settings_verify(s, reterr_message);
         if (r < 0)
-                return r;
+                return r == -EBADMSG ? fail_at_place(&l, reterr_message) : r;
         *ret = TAKE_PTR(s);
         return 0;
 }

@@ -48,7 +48,6 @@ static const Key keys[] = {
 
         /* Every run is a job on one connection to the launcher, beside the warm ones. */
         K("Exec", "MaxParallel", KIND_COUNT, max_parallel, 0, SEAM_JOBS_MAX - 16, "0"),
-        /* Each waiting run holds its code and stdin in memory. */
         K("Exec", "QueueMax", KIND_COUNT, queue_max, 0, 65536, "64"),
         K("Exec", "QueueMaxPerUser", KIND_COUNT, queue_max_per_user, 0, 65536, "16"),
         /* An idle interpreter each. */
@@ -56,8 +55,7 @@ static const Key keys[] = {
         /* Shorter than it takes to start one, a pool only burns CPU; longer, RuntimeMaxSec stops being a
          * backstop. */
         K("Exec", "PoolIdleSec", KIND_TIME, pool_idle_usec, 10 * SEC, 3600 * SEC, "10min"),
-        /* The tool's argument is whole seconds from 1; a pool's idle life comes on top, in all below the
-         * seam's day. */
+        /* The tool's argument is whole seconds from 1; with a pool's idle life below the seam's day. */
         K("Exec", "DefaultTimeoutSec", KIND_TIME, default_timeout_usec, SEC, 20 * 3600 * SEC, "30s"),
         K("Exec", "MaxTimeoutSec", KIND_TIME, max_timeout_usec, SEC, 20 * 3600 * SEC, "300s"),
         /* Most clients give up after 60 s, and giving up ends the run. */
@@ -70,9 +68,14 @@ static const Key keys[] = {
         K("Exec", "MaxStdinBytes", KIND_BYTES, max_stdin_bytes, 0, 64 * MIB, "1M"),
         /* Two streams a run, held until the reply is made; the predecessor took any positive number. */
         K("Exec", "MaxOutputBytes", KIND_BYTES, max_output_bytes, 1, 256 * MIB, "1M"),
-        /* Two streams, each in content and in structuredContent, must stay below the 1 MB that clients
-         * refuse. */
+        /* Two streams, each in both forms of the result, below the 1 MB that clients refuse. */
         K("Exec", "MaxReplyChars", KIND_COUNT64, max_reply_chars, 100, 240000, "40000"),
+        /* EXEC_FILES_MAX, of a room that this one may not include. */
+        K("Exec", "MaxFiles", KIND_COUNT, max_files, 0, 256, "32"),
+        K("Exec", "MaxFileBytes", KIND_BYTES, max_file_bytes, 0, 16 * MIB, "512K"),
+        /* Held for each run until its answer is made. */
+        K("Exec", "MaxFilesBytes", KIND_BYTES, max_files_bytes, 0, 256 * MIB, "4M"),
+        K("Exec", "MaxFilesDepth", KIND_COUNT, max_files_depth, 0, 64, "8"),
 
         K("Sandbox", "Python", KIND_PROGRAM, python, 0, 0, "python3"),
         K("Sandbox", "MemoryMax", KIND_BYTES, memory_max_bytes, SEAM_MEMORY_BYTES_MIN, 16 * 1024 * GIB,

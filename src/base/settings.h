@@ -61,6 +61,10 @@ typedef struct Settings {
         uint64_t max_stdin_bytes;     /* MaxStdinBytes= */
         uint64_t max_output_bytes;    /* MaxOutputBytes=: captured, per stream */
         uint64_t max_reply_chars;     /* MaxReplyChars=: shown in one reply, per stream */
+        unsigned max_files;           /* MaxFiles=: listed of those a program left; 0 = none are collected */
+        uint64_t max_file_bytes;      /* MaxFileBytes=: collected of one of them */
+        uint64_t max_files_bytes;     /* MaxFilesBytes=: of all of one run */
+        unsigned max_files_depth;     /* MaxFilesDepth=: levels of directories below the working directory */
 
         /* [Sandbox] — what the launcher obeys; the daemon only tells clients about it */
         char *python;                 /* Python= */

@@ -9,19 +9,24 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "exec/request.h"
+
 #define CODE_FRAME_HEADER_BYTES 40
+#define CODE_FRAME_FILE_BYTES 12 /* before each file: the lengths of its name and of its content */
 #define CODE_FRAME_MAGIC "MXCODE1\n"
 #define CODE_FRAME_UNBUFFERED (UINT32_C(1) << 0) /* what was printed survives a kill */
 
 typedef struct CodeFrame {
         uint8_t header[CODE_FRAME_HEADER_BYTES];
-        struct iovec parts[3]; /* header, code, stdin; shortened while it is sent */
-        size_t i_part;
+        uint8_t file_header[CODE_FRAME_FILE_BYTES];
+        struct iovec parts[3]; /* header, code, stdin; then of each file header, name, content */
+        size_t i_part;         /* parts become shorter while they are sent */
+        const ExecInputFile *files;
+        size_t n_files, i_file;
 } CodeFrame;
 
-/* code and stdin_data are borrowed until the frame is sent. */
-void code_frame_init(CodeFrame *f, const char *code, size_t code_bytes, const char *stdin_data,
-                     size_t stdin_bytes);
+/* The request is borrowed until the frame is sent. */
+void code_frame_init(CodeFrame *f, const ExecRequest *q);
 
 /* Sends as much as fits. Returns 1 when all of it is sent, 0 when the rest must wait, or -errno. */
 int code_frame_send(CodeFrame *f, int fd);

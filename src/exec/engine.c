@@ -20,6 +20,7 @@ static const EngineTimes engine_times = {
         .hello_usec = 45 * USEC_PER_SEC,
         .ready_usec = 10 * USEC_PER_SEC,
         .answer_usec = 400 * USEC_PER_MSEC,
+        .files_usec = 2 * USEC_PER_SEC,
         .dead_usec = 30 * USEC_PER_SEC,
         .pause_usec = 50 * USEC_PER_MSEC,
 };
@@ -37,6 +38,18 @@ static void engine_on_pool_change(void *userdata) {
 void engine_deliver(ExecEngine *e, ExecJob *j) {
         LIST_APPEND(&e->done, done, j);
         engine_update_soon(e);
+}
+
+void engine_start_overdue(ExecEngine *e, ExecJob *j) {
+        static const char text[] = "The service is stopping and could not start it any more; try again in "
+                                   "some seconds.";
+
+        if (!e->is_draining)
+                return;
+        /* Somebody restarts the launcher, or the machine goes down: nothing is started until we are gone,
+         * and each one who waits would do so in vain. */
+        (void) str_copy(&j->explanation, text);
+        engine_fail_queued(e, text);
 }
 
 /* The launcher */

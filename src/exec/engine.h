@@ -26,6 +26,7 @@ typedef struct EngineTimes {
         uint64_t hello_usec;  /* connection to HELLO: the launcher's self-test is in it */
         uint64_t ready_usec;  /* START to STARTED, STARTED to READY, READY to the whole code */
         uint64_t answer_usec; /* a kill to an answer without FINISHED */
+        uint64_t files_usec;  /* for reading what a run left, where its deadline leaves so much */
         uint64_t dead_usec;   /* a kill to FINISHED; then the launcher is given up */
         uint64_t pause_usec;  /* a warm unit taken to the start of the next, while programs run */
 } EngineTimes;
@@ -87,7 +88,6 @@ void engine_release(ExecEngine *e, ExecJob *j);
 void engine_fail_queued(ExecEngine *e, const char *explanation);
 void engine_update_lingering(ExecEngine *e); /* frees what is answered and dead by now */
 
-
 /* True when START may be sent now. Otherwise whoever waits is failed, or an update follows. */
 bool engine_is_connected(ExecEngine *e);
 
@@ -95,6 +95,9 @@ bool engine_is_connected(ExecEngine *e);
 void engine_update_set_changes(ExecEngine *e);
 void engine_fail_set_changes(ExecEngine *e, const char *why); /* those that were not sent */
 void engine_drop_set_changes(ExecEngine *e);
+
+/* The service manager started no unit for the job in all the time it had. */
+void engine_start_overdue(ExecEngine *e, ExecJob *j);
 
 /* admission.c. engine_admit() returns 0, EXEC_E_BUSY with a sentence, or -errno. */
 ExecJob* job_of_queue_item(QueueItem *item);

@@ -16,6 +16,7 @@
 #include "base/macro.h"
 #include "base/random.h"
 #include "base/settings.h"
+#include "exec/files.h"
 #include "exec/request.h"
 #include "wire/wire.h"
 
@@ -29,6 +30,7 @@ typedef struct ExecResult {
         uint64_t cpu_usec;         /* WIRE_UNKNOWN when not accounted */
         uint64_t memory_peak_bytes;
         const Capture *out, *err;  /* borrowed from the job, valid during the callback */
+        const ExecFiles *files;    /* the same; NULL where none are collected */
         char *message;             /* one sentence: what happened and what to do; NULL for EXEC_OK */
         char **hints;              /* warnings, and guesses from the last error line, each a sentence */
         bool did_run;              /* false: the program was never started; message says why */

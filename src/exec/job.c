@@ -13,8 +13,9 @@ static const uint16_t allowed_next[_JOB_STATE_MAX] _unused_ = { /* by assert() *
         [JOB_PREPARING] = 1 << JOB_QUEUED | 1 << JOB_DONE,
         [JOB_STARTING] = 1 << JOB_QUEUED | 1 << JOB_SENDING | 1 << JOB_ENDING | 1 << JOB_DONE,
         [JOB_SENDING] = 1 << JOB_QUEUED | 1 << JOB_RUNNING | 1 << JOB_ENDING | 1 << JOB_DONE,
-        [JOB_RUNNING] = 1 << JOB_QUEUED | 1 << JOB_ENDING | 1 << JOB_DONE,
-        [JOB_ENDING] = 1 << JOB_DONE,
+        [JOB_RUNNING] = 1 << JOB_QUEUED | 1 << JOB_ENDING | 1 << JOB_COLLECTING | 1 << JOB_DONE,
+        [JOB_ENDING] = 1 << JOB_COLLECTING | 1 << JOB_DONE,
+        [JOB_COLLECTING] = 1 << JOB_DONE,
         [JOB_DONE] = 1 << JOB_LINGERING,
         [JOB_LINGERING] = 0,
 };
@@ -26,9 +27,9 @@ static int job_arm(ExecJob *j, uint64_t delay_usec) {
 }
 
 void job_set_state(ExecJob *j, JobState state) {
+        const EngineTimes *times = &j->engine->times;
         int r = 0;
 
-        assert(j);
         assert(allowed_next[j->state] & (1 << state));
 
         j->state = state;
@@ -36,12 +37,18 @@ void job_set_state(ExecJob *j, JobState state) {
 
         if (state == JOB_PREPARING)
                 r = job_arm(j, j->request->preparation.timeout_usec);
-        else if (state == JOB_RUNNING)
+        else if (state == JOB_RUNNING) {
+                j->answer_by_usec = now_monotonic_usec() + j->request->timeout_usec + times->answer_usec;
                 r = job_arm(j, j->request->timeout_usec);
-        else if (state == JOB_ENDING)
-                r = job_arm(j, j->engine->times.answer_usec);
-        else if (state == JOB_DONE) {
+        } else if (state == JOB_ENDING) {
+                j->answer_by_usec = now_monotonic_usec() + times->answer_usec;
+                r = job_arm(j, times->answer_usec);
+        } else if (state == JOB_COLLECTING) {
                 j->ended_usec = now_monotonic_usec();
+                r = job_arm(j, j->ended_usec >= j->answer_by_usec ? 0 :
+                            MIN_OF(times->files_usec, j->answer_by_usec - j->ended_usec));
+        } else if (state == JOB_DONE) {
+                j->ended_usec = j->ended_usec ?: now_monotonic_usec();
                 engine_deliver(j->engine, j);
         }
 
@@ -56,6 +63,7 @@ static void job_end(ExecJob *j, JobReason reason) {
                 return;
 
         j->reason = reason;
+        j->had_ended_silently = j->unit->out.is_over && j->unit->err.is_over;
         job_set_state(j, JOB_ENDING);
         /* After the state, for it may find the connection broken and the unit dead at once. */
         unit_stop(j->unit);
@@ -76,6 +84,16 @@ static void job_give_up_preparing(ExecJob *j) {
         exec_job_prepare_failed(j, EXEC_ERROR, message ?: "Its packages were not ready in time.");
 }
 
+/* Its code was sent, and there is no sign that nobody read it. */
+static bool job_is_started(const ExecJob *j) {
+        return j->sent_usec > 0 && j->unit->fault != UNIT_FAULT_CODE;
+}
+
+static void job_end_collecting(ExecJob *j) {
+        file_walk_stop(j->walk);
+        job_set_state(j, JOB_DONE);
+}
+
 static int job_on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         ExecJob *j = userdata;
 
@@ -86,16 +104,44 @@ static int job_on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
                 job_give_up_preparing(j);
         else if (j->state == JOB_RUNNING)
                 job_end(j, JOB_REASON_TIMEOUT);
+        else if (j->state == JOB_COLLECTING)
+                job_end_collecting(j);
         else if (j->state == JOB_ENDING)
                 job_set_state(j, JOB_DONE);
         return 0;
 }
 
-static void job_send(ExecJob *j) {
-        const ExecRequest *q = j->request;
+static void job_on_collected(void *userdata) {
+        job_set_state(userdata, JOB_DONE);
+}
 
+/* The unit is dead: nobody can change any more what it left in its working directory, which is there as long
+ * as its descriptor. */
+static int job_collect(ExecJob *j) {
+        const Unit *u = j->unit;
+        FileWalkParameters p = {
+                .event = j->engine->event,
+                .directory_fd = u->word.directory_fd,
+                .settings = j->engine->settings,
+                .request = j->request,
+                .on_done = job_on_collected,
+                .userdata = j,
+        };
+        int r;
+
+        if (p.settings->max_files == 0 || !j->handlers.on_done || u->fate != UNIT_FATE_FINISHED ||
+            u->word.directory_fd < 0 || !job_is_started(j))
+                return 0;
+        r = file_walk_new(&p, &j->walk);
+        if (r < 0)
+                return r;
+        job_set_state(j, JOB_COLLECTING);
+        return 1;
+}
+
+static void job_send(ExecJob *j) {
         job_set_state(j, JOB_SENDING);
-        if (unit_send_code(j->unit, q->code, q->code_bytes, q->stdin_data, q->stdin_bytes) < 0)
+        if (unit_send_code(j->unit, j->request) < 0)
                 job_fail(j, "The daemon is out of memory.");
 }
 
@@ -133,11 +179,6 @@ static void job_on_flood(Unit *u, void *userdata) {
         job_end(userdata, JOB_REASON_OUTPUT_LIMIT);
 }
 
-/* Its code was sent, and there is no sign that nobody read it. */
-static bool job_is_started(const ExecJob *j) {
-        return j->sent_usec > 0 && j->unit->fault != UNIT_FAULT_CODE;
-}
-
 /* A program whose code never arrived completely has not run, so it may be given to another unit: a warm one
  * can have died while it waited, and a launcher can have been restarted. Once, and never if it may have
  * run. */
@@ -153,8 +194,11 @@ static void job_on_fault(Unit *u, void *userdata) {
         /* A warm unit that is just dying takes no code. Its end leads to the second try. */
         if (u->fault == UNIT_FAULT_CODE && j->state == JOB_SENDING && job_may_retry(j))
                 unit_stop(u);
-        else
+        else {
+                if (u->fault == UNIT_FAULT_NOT_READY && !u->name[0])
+                        engine_start_overdue(j->engine, j);
                 job_end(j, JOB_REASON_FAILED);
+        }
 }
 
 static void job_on_dead(Unit *u, void *userdata) {
@@ -171,7 +215,7 @@ static void job_on_dead(Unit *u, void *userdata) {
         if (j->state != JOB_ENDING && job_may_retry(j)) {
                 j->is_retry = true;
                 engine_requeue(j->engine, j);
-        } else
+        } else if (job_collect(j) <= 0)
                 job_set_state(j, JOB_DONE);
 }
 
@@ -215,6 +259,7 @@ ExecJob* job_free(ExecJob *j) {
 
         assert(!j->queue_item.line);
         sd_event_source_unref(j->timer_source);
+        file_walk_free(j->walk);
         unit_free(j->unit);
         exec_request_free(j->request);
         free(j->explanation);
@@ -359,7 +404,7 @@ void job_fail(ExecJob *j, const char *explanation) {
         assert(j);
         assert(explanation);
 
-        if (j->state == JOB_DONE || j->state == JOB_LINGERING || j->state == JOB_ENDING)
+        if (j->state >= JOB_ENDING)
                 return;
 
         j->reason = JOB_REASON_FAILED;
@@ -380,6 +425,18 @@ static uint64_t job_duration_usec(const ExecJob *j) {
         return end > j->sent_usec ? end - j->sent_usec : 0;
 }
 
+/* NULL: not asked for, or nothing ran. */
+static const ExecFiles* job_files(const ExecJob *j) {
+        static const ExecFiles failed = { .gaps = EXEC_FILES_GAP_FAILED },
+                               alive = { .gaps = EXEC_FILES_GAP_ALIVE };
+
+        if (j->engine->settings->max_files == 0 || !j->unit || !job_is_started(j))
+                return NULL;
+        if (j->walk)
+                return file_walk_result(j->walk);
+        return j->unit->fate == UNIT_FATE_FINISHED ? &failed : &alive;
+}
+
 void job_result(const ExecJob *j, ExecResult *r) {
         const Unit *u;
         ResultFacts f;
@@ -396,6 +453,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .memory_peak_bytes = WIRE_UNKNOWN,
                 .out = exec_job_stream(j, 1),
                 .err = exec_job_stream(j, 2),
+                .files = job_files(j),
         };
         memcpy(r->run_id, j->run_id, sizeof(r->run_id));
 
@@ -404,6 +462,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .is_sent = u && job_is_started(j),
                 .explanation = j->explanation,
                 .unprepared_status = j->unprepared_status,
+                .had_ended_silently = j->had_ended_silently,
                 .timeout_usec = j->request->timeout_usec,
                 .max_timeout_usec = smaller_limit(j->engine->settings->max_timeout_usec,
                                                   j->request->limits.timeout_usec),
@@ -456,7 +515,10 @@ void exec_job_cancel(ExecJob *j) {
 
         j->handlers = (ExecJobHandlers) {};
         j->userdata = NULL;
-        exec_job_stop(j);
+        if (j->state == JOB_COLLECTING)
+                job_end_collecting(j);
+        else
+                exec_job_stop(j);
 }
 
 const char* exec_job_run_id(const ExecJob *j) {

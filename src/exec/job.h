@@ -5,9 +5,10 @@
  *
  *      PREPARING --> QUEUED (only where packages are wanted)
  *
- *      QUEUED --> STARTING --> SENDING --> RUNNING --> ENDING --> DONE --> (freed)
- *         ^          |            |          | |                   |
- *         +--retry---+------------+----------+ +---- dead ---------+--> LINGERING --> (freed)
+ *      QUEUED --> STARTING --> SENDING --> RUNNING --> ENDING --> COLLECTING --> DONE --> (freed)
+ *         ^          |            |          | |         |           ^            | |
+ *         +--retry---+------------+----------+ +-- dead -(-----------+            | |
+ *                                                        +----- not dead ---------+ +-> LINGERING -> (freed)
  *
  * A job holds a slot from STARTING until its unit is dead, even if it was answered before (LINGERING). */
 
@@ -17,6 +18,7 @@
 
 #include "base/random.h"
 #include "exec/exec.h"
+#include "exec/file-walk.h"
 #include "exec/list.h"
 #include "exec/queue.h"
 #include "exec/result.h"
@@ -29,6 +31,7 @@ typedef enum JobState {
         JOB_SENDING,   /* the code is on its way */
         JOB_RUNNING,   /* the deadline's timer runs */
         JOB_ENDING,    /* killed for a recorded reason; the end is awaited for a short time only */
+        JOB_COLLECTING, /* its unit is dead, and its files are read */
         JOB_DONE,      /* over; the engine delivers the result */
         JOB_LINGERING, /* answered, but its unit is not dead yet */
         _JOB_STATE_MAX,
@@ -52,9 +55,12 @@ struct ExecJob {
         char **warnings;          /* of the preparation */
         bool has_slot, is_warm, is_retry;
         bool is_announced;
+        bool had_ended_silently;  /* when we killed it, its streams had ended and nobody had told its end */
         uint64_t submitted_usec, prepared_usec, started_usec, sent_usec, ended_usec; /* 0: not yet */
+        uint64_t answer_by_usec;  /* from RUNNING on: when the answer goes out, whatever is missing */
         sd_event_source *timer_source; /* PREPARING: its budget; RUNNING: the deadline; ENDING: the
-                                        * patience with a kill */
+                                        * patience with a kill; COLLECTING: that with a walk */
+        FileWalk *walk;           /* from COLLECTING on */
 
         QueueItem queue_item;
         LIST_LINK(ExecJob) active; /* engine's jobs with a slot, or steps of a preparation */

@@ -85,12 +85,22 @@ static uint32_t failed_check(const ResultFacts *f) {
         return 0;
 }
 
+/* Nobody told that it ended, but a program that our kill had ended would have held its streams until then:
+ * the launcher or its bus is stuck, and time that the program did not use must not be held against it. */
+static bool is_unreported_end(const ResultFacts *f) {
+        return f->reason == JOB_REASON_TIMEOUT && f->fate == UNIT_FATE_NONE && f->had_ended_silently;
+}
+
 /* The program ran, and how it ended will never be known. */
 static void judge_lost(const ResultFacts *f, ExecResult *r) {
         if (f->fate == UNIT_FATE_LOST)
                 blame_sandbox(r, "The launcher ended or lost its connection while the program ran, so how "
                                  "it ended is not known. Run it again; administrators find the cause by "
                               "journalctl -u mcp-exec-launcher.");
+        else if (is_unreported_end(f))
+                blame_sandbox(r, "Its output had ended before the time limit, but the launcher has not "
+                                 "reported how the program ended. Run it again; administrators find the "
+                                 "cause by journalctl -u mcp-exec-launcher.");
         else if (f->fault == UNIT_FAULT_OUTPUT)
                 blame_sandbox(r, "Its output could not be collected, for the daemon is short of memory. "
                               "Run it again later.");
@@ -257,7 +267,7 @@ void result_judge(const ResultFacts *f, ExecResult *r) {
                 r->status = EXEC_CANCELLED;
                 (void) str_printf(&r->message, "The run was cancelled%s.",
                                   f->is_sent ? "" : " before the program started");
-        } else if (f->reason == JOB_REASON_TIMEOUT && f->is_sent)
+        } else if (f->reason == JOB_REASON_TIMEOUT && f->is_sent && !is_unreported_end(f))
                 r->status = EXEC_TIMEOUT;
         else if (f->reason == JOB_REASON_OUTPUT_LIMIT) {
                 r->status = EXEC_OUTPUT_LIMIT;

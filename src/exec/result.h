@@ -33,6 +33,7 @@ typedef struct ResultFacts {
         HintFacts hint_facts;
         const Capture *err;
 
+        bool had_ended_silently;       /* both streams had ended before the kill that we sent */
         UnitFate fate;
         UnitFault fault;
         uint32_t failed_check;

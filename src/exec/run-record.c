@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The memfd: a header, strings (each with its NUL), and the four pieces of both captures.
+/* The memfd: a header, strings (each with its NUL), the four pieces of both captures, and of each file a
+ * header of its own and its content.
  *
  * What comes back from the service manager was written by this program, maybe by an older version of it, so
  * everything is checked before it is believed. */
@@ -14,7 +15,7 @@
 #include "base/fd.h"
 #include "base/strv.h"
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 #define HINTS_MAX 16
 #define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
@@ -23,6 +24,13 @@ static const char record_magic[8] = "MXRUN\n\r";
 typedef struct RecordStream {
         uint64_t n_total, n_head, n_ring;
 } RecordStream;
+
+typedef struct RecordFile {
+        uint64_t n_bytes;
+        uint32_t reason;
+        char sha256[SHA256_HEX_CHARS + 1];
+        uint8_t padding[3];
+} RecordFile;
 
 typedef struct RecordHeader {
         char magic[8];
@@ -34,6 +42,7 @@ typedef struct RecordHeader {
         uint64_t queued_usec, duration_usec, cpu_usec, memory_peak_bytes;
         uint64_t text_bytes;
         RecordStream streams[2];
+        uint64_t has_files, n_files, n_more_files, all_files_bytes, file_gaps;
 } RecordHeader;
 
 /* What is taken of a capture: its whole head and ring, or less of both. */
@@ -73,6 +82,27 @@ static int append_text(const RunRecordParameters *p, Buffer *b) {
                 r = append_string(b, result->message);
         for (size_t i = 0; i < HINTS_MAX && result->hints && result->hints[i] && r >= 0; i++)
                 r = append_string(b, result->hints[i]);
+        for (size_t i = 0; result->files && i < result->files->n_items && r >= 0; i++)
+                r = append_string(b, result->files->items[i].path);
+        return r;
+}
+
+static int append_files(const ExecFiles *files, size_t max_bytes, Buffer *b) {
+        int r = 0;
+
+        for (size_t i = 0; i < files->n_items && r >= 0; i++) {
+                const ExecFile *f = files->items + i;
+                RecordFile h = { .n_bytes = f->n_bytes, .reason = (uint32_t) f->reason };
+
+                memcpy(h.sha256, f->sha256, sizeof(h.sha256));
+                if (f->reason == EXEC_FILE_COMPLETE && f->n_bytes > max_bytes)
+                        h.reason = EXEC_FILE_NOT_KEPT;
+                r = buffer_append(b, &h, sizeof(h));
+                if (r < 0 || h.reason != EXEC_FILE_COMPLETE)
+                        continue;
+                max_bytes -= (size_t) f->n_bytes;
+                r = buffer_append(b, f->data, (size_t) f->n_bytes);
+        }
         return r;
 }
 
@@ -114,6 +144,13 @@ int run_record_new(const RunRecordParameters *p, RunRecord **ret) {
         h.text_bytes = text.n_bytes;
         h.streams[0] = measure(out, p->max_stream_bytes);
         h.streams[1] = measure(err, p->max_stream_bytes);
+        if (result->files) {
+                h.has_files = 1;
+                h.n_files = result->files->n_items;
+                h.n_more_files = result->files->n_more;
+                h.all_files_bytes = result->files->n_bytes;
+                h.file_gaps = result->files->gaps;
+        }
 
         r = buffer_append(&b, &h, sizeof(h));
         if (r >= 0)
@@ -122,6 +159,8 @@ int run_record_new(const RunRecordParameters *p, RunRecord **ret) {
                 r = append_stream(out, &h.streams[0], &b);
         if (r >= 0)
                 r = append_stream(err, &h.streams[1], &b);
+        if (r >= 0 && result->files)
+                r = append_files(result->files, p->max_files_bytes, &b);
         if (r < 0)
                 return r;
 
@@ -140,7 +179,8 @@ static bool header_is_valid(const RecordHeader *h, uint64_t n_bytes) {
 
         if (memcmp(h->magic, record_magic, sizeof(h->magic)) != 0 || h->version != RECORD_VERSION ||
             h->n_hints > HINTS_MAX || h->status <= EXEC_RUNNING || h->status >= _EXEC_STATUS_MAX ||
-            strnlen(h->run_id, sizeof(h->run_id)) != RANDOM_HEX_ID_CHARS || h->text_bytes > left)
+            strnlen(h->run_id, sizeof(h->run_id)) != RANDOM_HEX_ID_CHARS || h->text_bytes > left ||
+            h->has_files > 1 || h->n_files > (h->has_files ? EXEC_FILES_MAX : 0))
                 return false;
         left -= h->text_bytes;
         for (size_t i = 0; i < ELEMENTSOF(h->streams); i++) {
@@ -151,7 +191,7 @@ static bool header_is_valid(const RecordHeader *h, uint64_t n_bytes) {
                         return false;
                 left -= s->n_head + s->n_ring;
         }
-        return left == 0;
+        return left >= h->n_files * sizeof(RecordFile); /* read_files() looks at the rest */
 }
 
 /* The next string of the text, or NULL when there is none. */
@@ -174,15 +214,56 @@ static int read_text(RunRecord *record, const RecordHeader *h) {
                 if (!record->result.message)
                         return -EBADMSG;
         }
-        if (h->n_hints == 0)
-                return 0;
-        record->result.hints = calloc(h->n_hints + 1, sizeof(char*));
-        if (!record->result.hints)
-                return -ENOMEM;
+        if (h->n_hints > 0) {
+                record->result.hints = calloc(h->n_hints + 1, sizeof(char*));
+                if (!record->result.hints)
+                        return -ENOMEM;
+        }
         for (size_t i = 0; i < h->n_hints; i++) {
                 record->result.hints[i] = next_string(&p, end);
                 if (!record->result.hints[i])
                         return -EBADMSG;
+        }
+        for (size_t i = 0; i < h->n_files; i++) {
+                record->file_items[i].path = next_string(&p, end);
+                if (!record->file_items[i].path)
+                        return -EBADMSG;
+        }
+        return 0;
+}
+
+/* p: behind the captures. Up to the last byte. */
+static int read_files(RunRecord *record, const RecordHeader *h, const char *p) {
+        size_t left = record->n_bytes - (size_t) (p - (const char*) record->map);
+
+        for (size_t i = 0; i < h->n_files; i++) {
+                ExecFile *f = record->file_items + i;
+                RecordFile fh;
+
+                if (left < sizeof(fh))
+                        return -EBADMSG;
+                memcpy(&fh, p, sizeof(fh));
+                p += sizeof(fh);
+                left -= sizeof(fh);
+                if (fh.reason >= _EXEC_FILE_REASON_MAX || memchr(fh.sha256, 0, sizeof(fh.sha256)) == NULL)
+                        return -EBADMSG;
+                f->n_bytes = fh.n_bytes;
+                f->reason = (ExecFileReason) fh.reason;
+                memcpy(f->sha256, fh.sha256, sizeof(f->sha256));
+                if (f->reason != EXEC_FILE_COMPLETE)
+                        continue;
+                if (f->n_bytes > left)
+                        return -EBADMSG;
+                f->data = p;
+                p += f->n_bytes;
+                left -= f->n_bytes;
+        }
+        if (left > 0)
+                return -EBADMSG;
+        if (h->has_files) {
+                record->files = (ExecFiles) { record->file_items, (size_t) h->n_files, h->n_more_files,
+                                              h->all_files_bytes, (unsigned) h->file_gaps };
+                record->result.files = &record->files;
         }
         return 0;
 }
@@ -238,13 +319,19 @@ int run_record_open(int take_fd, RunRecord **ret) {
         h = record->map;
         if (!header_is_valid(h, record->n_bytes))
                 return -EBADMSG;
+        record->file_items = calloc((size_t) h->n_files + 1, sizeof(ExecFile));
+        if (!record->file_items)
+                return -ENOMEM;
         r = read_text(record, h);
         if (r < 0)
                 return r;
 
         p = (char*) record->map + sizeof(*h) + h->text_bytes;
         p = view_stream(&record->out, &h->streams[0], p);
-        (void) view_stream(&record->err, &h->streams[1], p);
+        p = view_stream(&record->err, &h->streams[1], p);
+        r = read_files(record, h, p);
+        if (r < 0)
+                return r;
         record->created_usec = h->created_usec;
         record->ended_usec = h->ended_usec;
         record->expires_usec = h->expires_usec;
@@ -269,6 +356,7 @@ RunRecord* run_record_free(RunRecord *r) {
         if (!r)
                 return NULL;
         free(r->result.hints);
+        free(r->file_items);
         if (r->map)
                 (void) munmap(r->map, r->n_bytes);
         (void) safe_close(r->fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* RunRecord: the end of one run, with all that was captured of its output, in one sealed memfd.
+/* RunRecord: the end of one run, with all that was captured of its output and files, in one sealed memfd.
  *
  * One form for both lives it has: read in place by this process, and kept by the service manager while a new
  * process takes over. */
@@ -16,6 +16,8 @@ typedef struct RunRecord {
         uint64_t created_usec, ended_usec; /* CLOCK_REALTIME */
         uint64_t expires_usec;  /* CLOCK_MONOTONIC, which goes on while we are not there */
         Capture out, err;       /* read only, into the mapping */
+        ExecFile *file_items;   /* the same */
+        ExecFiles files;
         ExecResult result;      /* borrows from the record */
 } RunRecord;
 
@@ -24,6 +26,7 @@ typedef struct RunRecordParameters {
         uint64_t created_usec, ended_usec, expires_usec;
         const ExecResult *result;
         size_t max_stream_bytes; /* of each stream at most so much is taken: its beginning and its end */
+        size_t max_files_bytes;  /* of all files; those that are beyond it are listed only */
 } RunRecordParameters;
 
 int run_record_new(const RunRecordParameters *p, RunRecord **ret);

@@ -177,6 +177,7 @@ static int keep(Run *r, const ExecResult *result) {
                 .expires_usec = now_monotonic_usec() + p->settings->result_keep_usec,
                 .result = result,
                 .max_stream_bytes = (size_t) (p->settings->result_memory_max_bytes / 4),
+                .max_files_bytes = (size_t) (p->settings->result_memory_max_bytes / 4),
         };
         RunRecord *new;
         int error;
@@ -322,6 +323,11 @@ Run* run_table_find(RunTable *t, const char *principal, const char *id) {
 size_t run_table_n_kept(const RunTable *t) {
         assert(t);
         return t->n_kept;
+}
+
+uint64_t run_table_kept_bytes(const RunTable *t) {
+        assert(t);
+        return t->kept_bytes;
 }
 
 void run_watch(Run *r, RunWatch *w) {

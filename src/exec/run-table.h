@@ -60,6 +60,7 @@ int run_table_submit(RunTable *t, ExecRequest *take_request, Run **ret, char **r
 Run* run_table_find(RunTable *t, const char *principal, const char *run_id);
 
 size_t run_table_n_kept(const RunTable *t);
+uint64_t run_table_kept_bytes(const RunTable *t); /* at most ResultMemoryMax= */
 
 void run_watch(Run *r, RunWatch *w); /* the run is not over */
 void run_unwatch(RunWatch *w);

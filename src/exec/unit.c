@@ -349,14 +349,14 @@ void unit_set_handlers(Unit *u, const UnitHandlers *handlers, void *userdata) {
         u->userdata = userdata;
 }
 
-int unit_send_code(Unit *u, const char *code, size_t code_bytes, const char *stdin_data,
-                   size_t stdin_bytes) {
+int unit_send_code(Unit *u, const ExecRequest *q) {
         int r;
 
         assert(u);
         assert(u->state == UNIT_READY);
+        assert(q);
 
-        code_frame_init(&u->frame, code, code_bytes, stdin_data, stdin_bytes);
+        code_frame_init(&u->frame, q);
 
         r = collector_begin(&u->out);
         if (r < 0)

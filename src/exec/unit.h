@@ -108,10 +108,8 @@ DEFINE_CLEANUP(Unit*, unit_free);
 
 void unit_set_handlers(Unit *u, const UnitHandlers *handlers, void *userdata);
 
-/* Gives a READY unit its program; code and stdin_data must stay until on_sent or the end. Returns 0 or
- * -errno. */
-int unit_send_code(Unit *u, const char *code, size_t code_bytes, const char *stdin_data,
-                   size_t stdin_bytes);
+/* Gives a READY unit its program; the request must stay until on_sent or the end. Returns 0 or -errno. */
+int unit_send_code(Unit *u, const ExecRequest *q);
 
 /* Kills the whole cgroup. Harmless when repeated or when the unit is dead. */
 void unit_stop(Unit *u);

@@ -6,7 +6,9 @@
  *         └──error──► refused
  *
  * A unit is dead when it is inactive or failed *after* its start job has ended: the first change after
- * creation says "inactive" as well, before "activating". */
+ * creation says "inactive" as well, before "activating". A unit that is active has been started, also when
+ * the end of its start job is not told: a restart of our service that is queued in that moment makes one
+ * job of the two, and that one waits for the end of the unit. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -49,7 +51,7 @@ struct Job {
         int hold;         /* closed when the unit is dead; -EBADF: nothing */
         unsigned n_stop_attempts;
         bool want_stop;
-        bool is_dead, has_job; /* as last heard */
+        bool is_active, is_dead, has_job; /* as last heard */
         bool start_failed;
         char invocation_id[33];
         uint64_t started_usec;
@@ -297,8 +299,10 @@ static int take_unit_property(sd_bus_message *m, const char *name, void *userdat
 
         if (streq(name, "ActiveState")) {
                 r = sd_bus_message_read(m, "v", "s", &text);
-                if (r >= 0)
-                        j->is_dead = streq(text, "inactive") || streq(text, "failed");
+                if (r < 0)
+                        return r;
+                j->is_active = streq(text, "active");
+                j->is_dead = streq(text, "inactive") || streq(text, "failed");
                 return r;
         }
         if (streq(name, "Job")) {
@@ -329,7 +333,10 @@ int job_on_properties(Job *j, sd_bus_message *m) {
         r = bus_read_properties(m, take_unit_property, j);
         if (r < 0)
                 return r;
-        job_step(j);
+        if (j->state == JOB_QUEUED && j->is_active)
+                job_on_start_removed(j, j->start_path, "done");
+        else
+                job_step(j);
         return 0;
 }
 

@@ -40,9 +40,11 @@ const ProfileRow profile_rows[] = {
          * again. */
         FIXED_TEXT("BindsTo", VALUE_STRINGS, IN_SYSTEM, LAUNCHER_UNIT),
         FIXED_TEXT("After", VALUE_STRINGS, IN_SYSTEM, LAUNCHER_UNIT),
-        /* Stopping goes the other way round: when an upgrade restarts both services, the daemon first
-         * answers its calls, then what runs is stopped, then the launcher. */
-        FIXED_TEXT("Before", VALUE_STRINGS, IN_SYSTEM, DAEMON_UNIT),
+        /* Stopping goes the other way round: when somebody restarts the launcher, the daemon first answers
+         * its calls, then what runs is stopped, then the launcher. Not before the daemon itself: a start
+         * waits for the stop of whatever it is ordered with, so that no run could start while a daemon that
+         * is restarted answers its last calls. */
+        FIXED_TEXT("Before", VALUE_STRINGS, IN_SYSTEM, RUNS_UNIT),
         FIXED_NUMBER("StartLimitBurst", VALUE_UINT32, IN_BOTH, 1),
         FIXED_NUMBER("StartLimitIntervalUSec", VALUE_UINT64, IN_BOTH, 24 * 3600 * USEC_PER_SEC),
         /* A failed run is the program's affair: PID 1 logs errors of its own making only. */

@@ -88,7 +88,7 @@ typedef struct ProfileRow {
 } ProfileRow;
 
 #define LAUNCHER_UNIT "mcp-exec-launcher.service"
-#define DAEMON_UNIT "mcp-exec.service"
+#define RUNS_UNIT "mcp-exec-runs.target"
 #define SLICE_UNIT "mcp-exec.slice"
 
 #define MANAGER_VERSION_MIN 252      /* the oldest that this profile was proven on */

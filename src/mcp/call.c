@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "mcp/base64.h"
+#include "base/base64.h"
 #include "mcp/internal.h"
 #include "mcp/tasks.h"
 
@@ -95,6 +95,7 @@ int mcp_call_new(const McpRequest *q, McpCall **ret) {
                         return -ENOMEM;
         }
         (void) json_get_bool(json_member(q->message->meta, "mcp-exec/output"), &c->wants_output);
+        (void) json_get_bool(json_member(q->message->meta, "mcp-exec/files"), &c->wants_files);
         c->takes_task = mcp_request_declares_tasks(q);
         r = copy_caller(c, q);
         if (r < 0)
@@ -192,6 +193,11 @@ bool mcp_call_wants_output(const McpCall *c) {
         return c->wants_output;
 }
 
+bool mcp_call_wants_files(const McpCall *c) {
+        assert(c);
+        return c->wants_files;
+}
+
 int mcp_call_progress(McpCall *c, uint64_t elapsed_usec, const char *message) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         JsonWriter w = JSON_WRITER_INIT(&b);
@@ -245,6 +251,43 @@ int mcp_call_output(McpCall *c, int stream, const void *data, size_t n_bytes) {
                         return r;
         }
         return 0;
+}
+
+static int send_file_piece(McpCall *c, const char *path, const char *data, size_t n_bytes, size_t at) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), text = BUFFER_INIT(0);
+        JsonWriter w = JSON_WRITER_INIT(&b);
+        int r;
+
+        r = base64_append(&text, data + at, MIN_OF(n_bytes - at, (size_t) OUTPUT_CHUNK_BYTES));
+        if (r < 0)
+                return r;
+        mcp_notification_begin(&w, "notifications/mcp-exec/file");
+        json_key(&w, "requestId");
+        json_raw(&w, c->id, c->id_bytes);
+        json_key(&w, "path");
+        json_string(&w, path);
+        json_key(&w, "bytes");
+        json_unsigned(&w, n_bytes);
+        json_key(&w, "data");
+        json_string_n(&w, text.data ? text.data : "", text.n_bytes);
+        return mcp_notification_end(&w, c->exchange);
+}
+
+int mcp_call_file(McpCall *c, const char *path, const char *data, size_t n_bytes) {
+        size_t at = 0;
+        int r;
+
+        assert(c);
+        assert(path);
+        assert(data || n_bytes == 0);
+
+        if (!c->wants_files)
+                return 0;
+        do { /* an empty file is one empty piece */
+                r = send_file_piece(c, path, data, n_bytes, at);
+                at += OUTPUT_CHUNK_BYTES;
+        } while (r >= 0 && at < n_bytes);
+        return r;
 }
 
 void mcp_call_fail_without_memory(McpCall *c) {

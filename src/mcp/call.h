@@ -43,12 +43,18 @@ McpVersion mcp_call_version(const McpCall *c);
 bool mcp_call_wants_progress(const McpCall *c);
 bool mcp_call_wants_output(const McpCall *c); /* our own: _meta["mcp-exec/output"] is true (mcp-exec run) */
 
+bool mcp_call_wants_files(const McpCall *c);  /* … and _meta["mcp-exec/files"] (mcp-exec run --output-dir) */
+
 /* notifications/progress with this message (UTF-8, may be NULL); progress is the elapsed time in seconds,
  * made strictly increasing here. No-op without a token. Returns 0 or -errno. */
 int mcp_call_progress(McpCall *c, uint64_t elapsed_usec, const char *message);
 
 /* notifications/mcp-exec/output {requestId, stream: 1 or 2, data: base64}; no-op unless wanted. */
 int mcp_call_output(McpCall *c, int stream, const void *data, size_t n_bytes);
+
+/* notifications/mcp-exec/file {requestId, path, bytes: of the whole file, data: base64 of the next piece};
+ * no-op unless wanted. */
+int mcp_call_file(McpCall *c, const char *path, const char *data, size_t n_bytes);
 
 /* The answer; ends the call (c is invalid afterwards). content: JSON array text; structured: JSON object
  * text or NULL (left out of revisions before 2025-06-18, and with is_error). */

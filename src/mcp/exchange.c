@@ -82,7 +82,8 @@ bool mcp_exchange_wants_stream(const McpExchange *x) {
         assert(x);
 
         for (const McpCall *c = x->peer->calls; c; c = c->next)
-                if (c->exchange == x && (c->progress_token || c->wants_output || c->is_subscription))
+                if (c->exchange == x &&
+                    (c->progress_token || c->wants_output || c->wants_files || c->is_subscription))
                         return true;
         return false;
 }

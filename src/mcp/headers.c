@@ -2,7 +2,7 @@
 
 #include "mcp/headers.h"
 
-#include "mcp/base64.h"
+#include "base/base64.h"
 
 static const char prefix[] = "=?base64?", suffix[] = "?=";
 

@@ -48,7 +48,7 @@ struct McpCall {
         char *id; /* raw */
         size_t id_bytes;
         McpVersion version;
-        bool is_subscription, takes_task, wants_output;
+        bool is_subscription, takes_task, wants_output, wants_files;
         McpTaskWatch *watches; /* of a subscription */
         size_t n_watches;
         char *progress_token; /* raw; NULL: none wanted */

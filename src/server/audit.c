@@ -135,6 +135,11 @@ static void add_result(Record *record, const ExecResult *result) {
                 record_add(record, "MCP_EXEC_MEMORY_PEAK=%" PRIu64, result->memory_peak_bytes);
         record_add(record, "MCP_EXEC_STDOUT_BYTES=%" PRIu64, result->out ? result->out->n_total : 0);
         record_add(record, "MCP_EXEC_STDERR_BYTES=%" PRIu64, result->err ? result->err->n_total : 0);
+        if (result->files) {
+                record_add(record, "MCP_EXEC_FILES=%" PRIu64,
+                           result->files->n_items + result->files->n_more);
+                record_add(record, "MCP_EXEC_FILES_BYTES=%" PRIu64, result->files->n_bytes);
+        }
         /* Our own sentence about our own failure. Those about programs may quote what a program printed. */
         if (result->status == EXEC_INFRA_ERROR && result->message)
                 record_add(record, "MCP_EXEC_REASON=%s", result->message);

@@ -3,7 +3,6 @@
 /* mcp-exec check: can this machine run sandboxes for this user, and if not, what is to be done? */
 
 #include <errno.h>
-#include <getopt.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -89,10 +88,13 @@ int command_check(int argc, char **argv) {
                 .socket_path = MCP_EXEC_SOCKET_PATH,
                 .launcher_socket_path = MCP_EXEC_LAUNCHER_SOCKET_PATH,
         };
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "check", .help = help_text, .options = table,
+        };
         bool is_json = false, has_failed;
         int c, r;
 
-        while ((c = getopt_long(argc, argv, "h", table, NULL)) >= 0)
+        while ((c = command_next_option(&line)) >= 0)
                 switch (c) {
                 case OPTION_JSON:
                         is_json = true;
@@ -103,14 +105,9 @@ int command_check(int argc, char **argv) {
                 case OPTION_LAUNCHER_SOCKET:
                         context.launcher_socket_path = optarg;
                         break;
-                case 'h':
-                        fputs(help_text, stdout);
-                        return COMMAND_OK;
-                default:
-                        return command_usage_error("check", "the command line was not understood");
                 }
-        if (optind < argc)
-                return command_usage_error("check", "unexpected argument \"%s\"", argv[optind]);
+        if (line.status != COMMAND_GOES_ON)
+                return line.status;
 
         find_user(&context);
         r = settings_load(/* is_user= */ context.uid != 0, &settings, &message);

@@ -3,6 +3,7 @@
 
 /* Sub-commands of mcp-exec: one file each, one function each, found by the table in main.c. */
 
+#include <getopt.h>
 #include <stdbool.h>
 
 #include "base/macro.h"
@@ -40,7 +41,25 @@ enum {
         COMMAND_OK,
         COMMAND_FAILED,
         COMMAND_USAGE, /* the command line is wrong; nothing was done */
+        COMMAND_GOES_ON = -1, /* none yet */
 };
+
+/* A command line while it is read: what every command does alike is done here. */
+typedef struct CommandLine {
+        int argc;
+        char **argv;
+        const char *name, *help;
+        const struct option *options; /* values from 0x100 on are the command's own */
+        bool has_operands;            /* otherwise what is left is a mistake */
+        bool has_verbose;
+        /* Result */
+        bool is_verbose;
+        int option_index;             /* in options, of a long one */
+        int status;                   /* after the last option: COMMAND_GOES_ON, or what to exit with */
+} CommandLine;
+
+/* Returns the next option of the command's own, or -1. */
+int command_next_option(CommandLine *l);
 
 /* Says what is wrong with the command line and where help is. Returns COMMAND_USAGE. */
 int command_usage_error(const char *command, const char *format, ...) _printf_(2, 3);

@@ -229,22 +229,25 @@ static void engine_idle_changed(bool is_idle, void *userdata) {
                 d->parameters.on_idle_changed(is_idle, d->parameters.userdata);
 }
 
+static void results_changed(Daemon *d) {
+        engine_idle_changed(exec_engine_n_running(d->engine) == 0 && exec_engine_n_queued(d->engine) == 0,
+                            d);
+}
+
 static void result_kept(const char *run_id, int fd, void *userdata) {
-        const Daemon *d = userdata;
+        Daemon *d = userdata;
 
         if (d->parameters.has_fd_store)
                 fd_store_push(run_id, fd);
+        results_changed(d);
 }
 
 static void result_dropped(const char *run_id, void *userdata) {
-        const Daemon *d = userdata;
+        Daemon *d = userdata;
 
         if (d->parameters.has_fd_store)
                 fd_store_remove(run_id);
-        if (d->parameters.on_idle_changed)
-                d->parameters.on_idle_changed(exec_engine_n_running(d->engine) == 0 &&
-                                                      exec_engine_n_queued(d->engine) == 0,
-                                              d->parameters.userdata);
+        results_changed(d);
 }
 
 static int make_parts(Daemon *d) {

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -47,19 +46,6 @@ static const char help_text[] =
         "\n"
         "Without a command, MCP_EXEC_TRANSPORT chooses: stdio (the default), or http or sse, which both\n"
         "listen on MCP_EXEC_ADDR with /mcp and /sse. See mcp-exec(1).\n";
-
-int command_usage_error(const char *command, const char *format, ...) {
-        va_list ap;
-
-        assert(format);
-
-        fputs("mcp-exec: ", stderr);
-        va_start(ap, format);
-        vfprintf(stderr, format, ap);
-        va_end(ap);
-        fprintf(stderr, "\nTry \"mcp-exec%s%s --help\".\n", command ? " " : "", command ? command : "");
-        return COMMAND_USAGE;
-}
 
 /* A program started with 0, 1 or 2 closed would get a socket under that number and print into it. */
 static int open_standard_fds(void) {

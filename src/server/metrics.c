@@ -101,9 +101,9 @@ static void page_histogram(Page *p, const char *name, const char *help, const Hi
         page_add(p, "%s_count %" PRIu64 "\n", name, h->n_all);
 }
 
-static void page_gauge(Page *p, const char *name, const char *help, size_t value) {
-        page_head(p, name, "gauge", NULL, help);
-        page_add(p, "%s %zu\n", name, value);
+static void page_gauge(Page *p, const char *name, const char *unit, const char *help, uint64_t value) {
+        page_head(p, name, "gauge", unit, help);
+        page_add(p, "%s %" PRIu64 "\n", name, value);
 }
 
 int metrics_write(const Metrics *m, const MetricsGauges *gauges, Buffer *b) {
@@ -133,12 +133,15 @@ int metrics_write(const Metrics *m, const MetricsGauges *gauges, Buffer *b) {
         page_add(&p, "mcp_exec_output_bytes_total{stream=\"stdout\"} %" PRIu64 "\n", m->stdout_bytes);
         page_add(&p, "mcp_exec_output_bytes_total{stream=\"stderr\"} %" PRIu64 "\n", m->stderr_bytes);
 
-        page_gauge(&p, "mcp_exec_running", "Programs that run.", gauges->n_running);
-        page_gauge(&p, "mcp_exec_queued", "Calls that wait for a free place.", gauges->n_queued);
-        page_gauge(&p, "mcp_exec_pool", "Sandboxes that are kept ready.", gauges->n_warm);
-        page_gauge(&p, "mcp_exec_connections", "Clients' connections.", gauges->n_connections);
-        page_gauge(&p, "mcp_exec_sandbox_ok", "1: the sandbox was verified; 0: refused, or not known yet.",
-                   gauges->is_sandbox_ok);
+        page_gauge(&p, "mcp_exec_running", NULL, "Programs that run.", gauges->n_running);
+        page_gauge(&p, "mcp_exec_queued", NULL, "Calls that wait for a free place.", gauges->n_queued);
+        page_gauge(&p, "mcp_exec_results", NULL, "Results that can still be asked for.", gauges->n_kept);
+        page_gauge(&p, "mcp_exec_results_bytes", "bytes", "Memory that these results take.",
+                   gauges->kept_bytes);
+        page_gauge(&p, "mcp_exec_pool", NULL, "Sandboxes that are kept ready.", gauges->n_warm);
+        page_gauge(&p, "mcp_exec_connections", NULL, "Clients' connections.", gauges->n_connections);
+        page_gauge(&p, "mcp_exec_sandbox_ok", NULL,
+                   "1: the sandbox was verified; 0: refused, or not known yet.", gauges->is_sandbox_ok);
         page_add(&p, "# EOF\n");
         return p.error;
 }

@@ -7,6 +7,7 @@
 #include "server/principals.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/strv.h"
 #include "base/timeutil.h"
@@ -141,24 +142,52 @@ static Use* find_use(Principals *p, const char *principal) {
         return u;
 }
 
-/* Returns 0 or EXEC_E_BUSY. */
-static int take_from_rate(Use *u, uint64_t now, char **reterr_message) {
-        uint64_t share_usec, until;
+/* Until when another program would have spent the rate;
+ * *ret_wait_usec: what has to pass before it may run. */
+static uint64_t spend(const Use *u, unsigned rate_per_minute, uint64_t now, uint64_t *ret_wait_usec) {
+        uint64_t until;
 
-        if (u->limits.rate_per_minute == 0)
-                return 0;
-        share_usec = MINUTE_USEC / u->limits.rate_per_minute;
-        until = MAX_OF(u->spent_until_usec, now) + share_usec;
-        if (until > now + MINUTE_USEC) {
-                (void) str_printf(
-                        reterr_message,
-                        "The service is busy for you: no more than %u programs a minute. Try again in "
-                        "%" PRIu64 " seconds.",
-                        u->limits.rate_per_minute,
-                        (until - now - MINUTE_USEC + USEC_PER_SEC - 1) / USEC_PER_SEC);
-                return EXEC_E_BUSY;
+        *ret_wait_usec = 0;
+        if (rate_per_minute == 0)
+                return u->spent_until_usec;
+        until = MAX_OF(u->spent_until_usec, now) + MINUTE_USEC / rate_per_minute;
+        if (until > now + MINUTE_USEC)
+                *ret_wait_usec = until - now - MINUTE_USEC;
+        return until;
+}
+
+static int refuse(uint64_t wait_usec, const char *who, const char *whose, unsigned rate_per_minute,
+                  char **reterr_message) {
+        (void) str_printf(reterr_message,
+                          "The service is busy for %s: no more than %u programs a minute%s. Try again in "
+                          "%" PRIu64 " seconds.",
+                          who, rate_per_minute, whose, (wait_usec + USEC_PER_SEC - 1) / USEC_PER_SEC);
+        return EXEC_E_BUSY;
+}
+
+/* Both rates have room, or neither is used. Returns 0, EXEC_E_BUSY or -ENOMEM. */
+static int take_from_rates(Principals *p, Use *own, uint64_t now, char **reterr_message) {
+        const PrincipalLimits *l = &own->limits;
+        char name[PRINCIPAL_GROUP_CHARS_MAX + 3];
+        uint64_t own_until, whole_until = 0, wait_usec;
+        Use *whole = NULL;
+
+        own_until = spend(own, l->own.rate_per_minute, now, &wait_usec);
+        if (wait_usec > 0)
+                return refuse(wait_usec, "you", "", l->own.rate_per_minute, reterr_message);
+        if (l->group[0] && l->whole.rate_per_minute > 0) {
+                /* No principal is called so. own was found right before, so it is not what makes room. */
+                (void) snprintf(name, sizeof(name), "%s/*", l->group);
+                whole = find_use(p, name);
+                if (!whole)
+                        return -ENOMEM;
+                whole_until = spend(whole, l->whole.rate_per_minute, now, &wait_usec);
+                if (wait_usec > 0)
+                        return refuse(wait_usec, "this client", " of all its users",
+                                      l->whole.rate_per_minute, reterr_message);
+                whole->spent_until_usec = whole_until;
         }
-        u->spent_until_usec = until;
+        own->spent_until_usec = own_until;
         return 0;
 }
 
@@ -183,7 +212,7 @@ int principals_admit(Principals *p, const char *principal, PrincipalLimits *ret,
                 access_limits(p->access, principal, &u->limits);
                 u->looked_up_usec = now;
         }
-        r = take_from_rate(u, now, reterr_message);
+        r = take_from_rates(p, u, now, reterr_message);
         if (r != 0)
                 return r;
         *ret = u->limits;

@@ -3,7 +3,6 @@
 /* mcp-exec print-unit: the launcher builds every property, so it is the launcher that shows them. */
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -33,11 +32,14 @@ int command_print_unit(int argc, char **argv) {
                 {},
         };
         const char *child[8] = { "mcp-exec-launcher", "--print-unit" };
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "print-unit", .help = help_text, .options = table,
+        };
         const char *version = NULL, *profile = NULL;
         size_t n = 2;
         int c;
 
-        while ((c = getopt_long(argc, argv, "h", table, NULL)) >= 0)
+        while ((c = command_next_option(&line)) >= 0)
                 switch (c) {
                 case OPTION_USER:
                         child[2] = "--user";
@@ -49,14 +51,9 @@ int command_print_unit(int argc, char **argv) {
                 case OPTION_PROFILE:
                         profile = optarg;
                         break;
-                case 'h':
-                        fputs(help_text, stdout);
-                        return COMMAND_OK;
-                default:
-                        return command_usage_error("print-unit", "the command line was not understood");
                 }
-        if (optind < argc)
-                return command_usage_error("print-unit", "unexpected argument \"%s\"", argv[optind]);
+        if (line.status != COMMAND_GOES_ON)
+                return line.status;
 
         if (version) {
                 child[n++] = "--manager-version";

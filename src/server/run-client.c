@@ -15,13 +15,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/buffer.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/macro.h"
 #include "config.h"
 #include "json/json.h"
-#include "mcp/base64.h"
 #include "server/out-queue.h"
 #include "server/run-client.h"
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -169,10 +168,14 @@ int command_run(int argc, char **argv) {
                 { "help",            no_argument,       NULL, 'h'                    },
                 {},
         };
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "run", .help = help_text, .options = table,
+                .has_operands = true, .has_verbose = true,
+        };
         RunOptions o = { .socket_path = MCP_EXEC_SOCKET_PATH };
         int c;
 
-        while ((c = getopt_long(argc, argv, "vh", table, NULL)) >= 0)
+        while ((c = command_next_option(&line)) >= 0)
                 switch (c) {
                 case OPTION_TIMEOUT:
                         if (parse_uint64(optarg, &o.timeout_sec) < 0 || o.timeout_sec == 0)
@@ -195,16 +198,9 @@ int command_run(int argc, char **argv) {
                         o.launcher_socket_path = optarg;
                         o.no_bridge = true;
                         break;
-                case 'v':
-                        o.is_verbose = true;
-                        log_open("mcp-exec", LOG_DEBUG);
-                        break;
-                case 'h':
-                        fputs(help_text, stdout);
-                        return COMMAND_OK;
-                default:
-                        return command_usage_error("run", "the command line was not understood");
                 }
+        if (line.status != COMMAND_GOES_ON)
+                return line.status;
         if (optind >= argc)
                 return command_usage_error("run", "no program is named");
         if (optind + 1 < argc)
@@ -213,5 +209,6 @@ int command_run(int argc, char **argv) {
                         argv[optind + 1]);
 
         o.file = argv[optind];
+        o.is_verbose = line.is_verbose;
         return run(&o);
 }

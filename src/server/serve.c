@@ -2,7 +2,6 @@
 
 /* mcp-exec serve: the system service, or a server started by hand. */
 
-#include <getopt.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -152,10 +151,14 @@ int command_serve(int argc, char **argv) {
                 {},
         };
         _cleanup_strv_ char **listen = NULL;
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "serve", .help = help_text, .options = table,
+                .has_verbose = true,
+        };
         ServeOptions options = {};
         int c, r;
 
-        while ((c = getopt_long(argc, argv, "vh", table, NULL)) >= 0)
+        while ((c = command_next_option(&line)) >= 0)
                 switch (c) {
                 case OPTION_LISTEN:
                         r = strv_extend(&listen, optarg);
@@ -174,19 +177,11 @@ int command_serve(int argc, char **argv) {
                 case OPTION_METADATA_FILE:
                         options.metadata_file = optarg;
                         break;
-                case 'v':
-                        options.is_verbose = true;
-                        log_open("mcp-exec", LOG_DEBUG);
-                        break;
-                case 'h':
-                        fputs(help_text, stdout);
-                        return COMMAND_OK;
-                default:
-                        return command_usage_error("serve", "the command line was not understood");
                 }
-        if (optind < argc)
-                return command_usage_error("serve", "unexpected argument \"%s\"", argv[optind]);
+        if (line.status != COMMAND_GOES_ON)
+                return line.status;
 
+        options.is_verbose = line.is_verbose;
         options.listen = listen;
         return serve_main(&options);
 }

@@ -25,6 +25,7 @@
 #include "server/reload.h"
 #include "server/resource-metadata.h"
 #include "server/service.h"
+#include "transport/session-store.h"
 #include "transport/transport.h"
 
 /* After the last run, its answer still has to reach the client; a client that does not read must not hold
@@ -51,6 +52,7 @@ typedef struct Service {
         Metrics *metrics;
         ResourceMetadata metadata;
         HttpSite site;
+        SessionStore *sessions;
         Listener *listeners[SERVICE_SOCKETS_MAX];
         size_t n_listeners;
 } Service;
@@ -92,10 +94,12 @@ static void tell_status(const Service *s) {
         char text[256];
 
         (void) snprintf(text, sizeof(text),
-                        "STATUS=%s: %zu running, %zu waiting, %zu connections; sandbox: %s",
+                        "STATUS=%s: %zu running, %zu waiting, %zu results kept, %zu connections; sandbox: "
+                        "%s",
                         s->state == SERVICE_STOPPING ? "Stopping" : "Serving",
                         exec_engine_n_running(daemon_engine(s->daemon)),
-                        exec_engine_n_queued(daemon_engine(s->daemon)), n_connections(s), sandbox);
+                        exec_engine_n_queued(daemon_engine(s->daemon)),
+                        run_table_n_kept(daemon_runs(s->daemon)), n_connections(s), sandbox);
         (void) notify_now(text, -EBADF);
 }
 
@@ -252,6 +256,8 @@ static int site_write_metrics(void *userdata, Buffer *b) {
                 .n_queued = exec_engine_n_queued(daemon_engine(s->daemon)),
                 .n_warm = exec_engine_n_warm(daemon_engine(s->daemon)),
                 .n_connections = n_connections(s),
+                .n_kept = run_table_n_kept(daemon_runs(s->daemon)),
+                .kept_bytes = run_table_kept_bytes(daemon_runs(s->daemon)),
                 .is_sandbox_ok = is_sandbox_ok(s),
         };
 
@@ -367,6 +373,7 @@ static int start_listeners(Service *s) {
                         .settings = listener_settings(s),
                         .fd = sockets->fds[i],
                         .access = principals_access(s->parameters.principals),
+                        .sessions = s->sessions,
                         .site = &s->site,
                         .is_open = s->parameters.no_auth,
                         .is_proxy = sockets->is_proxy[i],
@@ -435,6 +442,9 @@ static int set_up(Service *s) {
                         log_error("%s", message);
                 return r;
         }
+        r = session_store_new(getenv("STATE_DIRECTORY"), s->parameters.settings, &s->sessions);
+        if (r < 0)
+                return r;
         daemon.metrics = s->metrics;
         daemon.event = s->event;
         r = daemon_new(&daemon, &s->daemon);
@@ -447,6 +457,7 @@ static int set_up(Service *s) {
 static void service_done(Service *s) {
         for (size_t i = 0; i < s->n_listeners; i++)
                 (void) listener_free(s->listeners[i]);
+        (void) session_store_free(s->sessions);
         (void) daemon_free(s->daemon);
         (void) metrics_free(s->metrics);
         (void) settings_free(s->fresh_settings);

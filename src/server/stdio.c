@@ -5,7 +5,6 @@
  * Where the system service serves this user, bytes are copied to and from it. Otherwise the engine runs in
  * this process and starts the user's own launcher as its child when the first program comes. */
 
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -188,10 +187,14 @@ int command_stdio(int argc, char **argv) {
                 { "help",            no_argument,       NULL, 'h'                    },
                 {},
         };
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "stdio", .help = help_text, .options = table,
+                .has_verbose = true,
+        };
         StdioOptions options = { .socket_path = MCP_EXEC_SOCKET_PATH };
         int c;
 
-        while ((c = getopt_long(argc, argv, "vh", table, NULL)) >= 0)
+        while ((c = command_next_option(&line)) >= 0)
                 switch (c) {
                 case OPTION_NO_BRIDGE:
                         options.no_bridge = true;
@@ -207,18 +210,10 @@ int command_stdio(int argc, char **argv) {
                         options.is_single = true;
                         log_open("mcp-exec", LOG_WARNING);
                         break;
-                case 'v':
-                        options.is_verbose = true;
-                        log_open("mcp-exec", LOG_DEBUG);
-                        break;
-                case 'h':
-                        fputs(help_text, stdout);
-                        return COMMAND_OK;
-                default:
-                        return command_usage_error("stdio", "the command line was not understood");
                 }
-        if (optind < argc)
-                return command_usage_error("stdio", "unexpected argument \"%s\"", argv[optind]);
+        if (line.status != COMMAND_GOES_ON)
+                return line.status;
 
+        options.is_verbose = line.is_verbose;
         return stdio_main(&options);
 }

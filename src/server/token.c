@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <grp.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -47,6 +46,8 @@ static const char help_text[] =
         "      --rate N        Programs a minute\n"
         "      --timeout TIME  Of one program, such as 30s\n"
         "      --memory SIZE   Of one program, such as 128M\n"
+        "      --user-parallel N, --user-queue N, --user-rate N\n"
+        "                      With --delegate: of each user; the others are of all of them together\n"
         "      --stdin         Take the token from standard input instead of making one\n"
         "      --file PATH     Another file than the service's\n"
         "  -h, --help          Show this help\n";
@@ -308,13 +309,15 @@ static int token_list(const TokenOptions *o) {
         for (size_t i = 0; i < f.access->n_entries; i++) {
                 _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
                 AccessEntry e = f.access->entries[i];
-                AccessEntry limits = { .kind = ACCESS_PROXY, .limits = e.limits };
+                AccessEntry limits = e;
 
                 if (e.kind != ACCESS_TOKEN)
                         continue;
+                /* The digest is nobody's business; "proxy" is what such a line begins with. */
+                limits.kind = ACCESS_PROXY;
+                limits.name[0] = 0;
                 if (access_write_entry(&limits, &b) < 0)
                         return log_oom(), COMMAND_FAILED;
-                /* The digest is nobody's business; "proxy" is what such a line begins with. */
                 printf("%s%s%s", e.name, e.is_delegating ? " delegate" : "", b.data + strlen("proxy"));
         }
         return COMMAND_OK;
@@ -326,6 +329,9 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
                 { "parallel", required_argument, NULL, OPTION_LIMIT },
                 { "queue", required_argument, NULL, OPTION_LIMIT },
                 { "rate", required_argument, NULL, OPTION_LIMIT },
+                { "user-parallel", required_argument, NULL, OPTION_LIMIT },
+                { "user-queue", required_argument, NULL, OPTION_LIMIT },
+                { "user-rate", required_argument, NULL, OPTION_LIMIT },
                 { "timeout", required_argument, NULL, OPTION_LIMIT },
                 { "memory", required_argument, NULL, OPTION_LIMIT },
                 { "delegate", no_argument, NULL, OPTION_DELEGATE },
@@ -334,14 +340,18 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
                 { "help", no_argument, NULL, 'h' },
                 {},
         };
-        int c, which = 0;
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "token", .help = help_text, .options = table,
+                .has_operands = true,
+        };
+        int c;
 
-        while ((c = getopt_long(argc, argv, "h", table, &which)) >= 0)
+        while ((c = command_next_option(&line)) >= 0)
                 switch (c) {
                 case OPTION_LIMIT:
-                        if (access_set_limit(&o->entry.limits, table[which].name, optarg) < 0)
+                        if (access_set_limit(&o->entry, table[line.option_index].name, optarg) < 0)
                                 return command_usage_error("token", "\"%s\" is not a value of --%s", optarg,
-                                                           table[which].name);
+                                                           table[line.option_index].name);
                         break;
                 case OPTION_DELEGATE:
                         o->entry.is_delegating = true;
@@ -352,13 +362,12 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
                 case OPTION_FILE:
                         o->file = optarg;
                         break;
-                case 'h':
-                        fputs(help_text, stdout);
-                        return -ECANCELED;
-                default:
-                        return command_usage_error("token", "the command line was not understood");
                 }
-        return COMMAND_OK;
+        if (line.status != COMMAND_GOES_ON)
+                return line.status;
+        if (access_limits_users(&o->entry) && !access_may_limit_users(&o->entry))
+                return command_usage_error("token", "--user-… limits need --delegate");
+        return COMMAND_GOES_ON;
 }
 
 int command_token(int argc, char **argv) {
@@ -368,8 +377,8 @@ int command_token(int argc, char **argv) {
         int n, r;
 
         r = parse_options(argc, argv, &o);
-        if (r != COMMAND_OK)
-                return r == -ECANCELED ? COMMAND_OK : r;
+        if (r != COMMAND_GOES_ON)
+                return r;
         verb = optind < argc ? argv[optind] : "";
         n = argc - optind;
         is_list = streq(verb, "list");

@@ -105,6 +105,13 @@ static int describe_output(const Settings *s, Buffer *b) {
                 s->max_reply_chars);
 }
 
+static int describe_files(const Settings *s, Buffer *b) {
+        if (s->max_files == 0)
+                return 0;
+        return buffer_append_str(b, "Files left in the working directory come back: text, and PNG, JPEG, "
+                                    "GIF and WebP images, so save charts there. ");
+}
+
 static int describe_long_runs(const Settings *s, Buffer *b) {
         int r = 0;
 
@@ -132,6 +139,8 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
                 r = describe_limits(s, b);
         if (r >= 0)
                 r = describe_output(s, b);
+        if (r >= 0)
+                r = describe_files(s, b);
         if (r >= 0)
                 r = describe_long_runs(s, b);
         if (r >= 0)
@@ -174,7 +183,17 @@ int exec_tool_write_output_schema(JsonWriter *w, bool has_pages) {
                 "\"memory_peak_bytes\":{\"type\":\"integer\",\"description\":\"Most memory held at one "
                 "time\"}}";
         static const char sentences[] = "\"items\":{\"type\":\"string\"}",
-                          files[] = "\"items\":{\"type\":\"object\"}";
+                          files[] =
+                "\"items\":{\"type\":\"object\",\"properties\":{"
+                "\"path\":{\"type\":\"string\",\"description\":\"Below the working directory\"},"
+                "\"bytes\":{\"type\":\"integer\"},"
+                "\"mime_type\":{\"type\":\"string\"},"
+                "\"text\":{\"type\":\"string\",\"description\":\"All of its text\"},"
+                "\"image\":{\"type\":\"integer\",\"description\":\"Number of the image that shows it, "
+                "beside this result\"},"
+                "\"sha256\":{\"type\":\"string\"},"
+                "\"reason\":{\"type\":\"string\",\"description\":\"Why its content is not shown\"}},"
+                "\"required\":[\"path\",\"bytes\"]}";
         _cleanup_buffer_ Buffer status = BUFFER_INIT(0);
         JsonWriter words = JSON_WRITER_INIT(&status);
         int r;
@@ -208,7 +227,10 @@ int exec_tool_write_output_schema(JsonWriter *w, bool has_pages) {
                         { "stdout_bytes", "integer", "Bytes written to stdout, shown or not", true, NULL },
                         { "stderr_bytes", "integer", "Bytes written to stderr, shown or not", true, NULL },
                         { "usage", "object", "What it used", true, usage },
-                        { "files", "array", "Files the program left, when there are any", false, files },
+                        { "files", "array", "Files it left in the working directory, when there are any",
+                          false, files },
+                        { "files_note", "string", "What is missing from files, when something is", false,
+                          NULL },
                         /* The last one: only where there are pages. */
                         { "next_offset", "integer", "The offset of the next page, when there is one", false,
                           NULL },

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "json/json.h"
 #include "tool/clean.h"
+#include "tool/result-files.h"
 
 /* Each character shown takes at least two bytes, for it is in both forms: more than this never fits. */
 #define SHOWN_CHARS_MAX (RESULT_BYTES_MAX / 2)
@@ -131,7 +132,8 @@ static void write_figures(JsonWriter *w, const ExecResult *result) {
         json_end_object(w);
 }
 
-static int write_structured(const ExecResult *result, Shown shown, ResultView *view, Buffer *b) {
+static int write_structured(const ExecResult *result, Shown shown, const ShownFiles *files, ResultView *view,
+                            Buffer *b) {
         JsonWriter w = JSON_WRITER_INIT(b);
         uint64_t next_offset = UINT64_MAX;
         int r;
@@ -155,6 +157,7 @@ static int write_structured(const ExecResult *result, Shown shown, ResultView *v
         json_boolean(&w, result->status == EXEC_TIMEOUT);
         write_ending(&w, result);
         write_figures(&w, result);
+        shown_files_write(files, &w);
         if (next_offset != UINT64_MAX) {
                 json_key(&w, "next_offset");
                 json_unsigned(&w, next_offset);
@@ -163,7 +166,7 @@ static int write_structured(const ExecResult *result, Shown shown, ResultView *v
         return json_writer_finish(&w);
 }
 
-static int write_content(const Buffer *structured, Buffer *b) {
+static int write_content(const Buffer *structured, const ShownFiles *files, Buffer *b) {
         JsonWriter w = JSON_WRITER_INIT(b);
 
         json_begin_array(&w);
@@ -173,6 +176,7 @@ static int write_content(const Buffer *structured, Buffer *b) {
         json_key(&w, "text");
         json_string_n(&w, structured->data, structured->n_bytes);
         json_end_object(&w);
+        shown_files_write_images(files, &w);
         json_end_array(&w);
         return json_writer_finish(&w);
 }
@@ -206,8 +210,19 @@ int result_write(const ExecResult *result, const Settings *settings, Buffer *con
         return result_write_view(result, settings, &view, content, structured);
 }
 
+static int write_both(const ExecResult *result, Shown shown, const ShownFiles *files, ResultView *view,
+                      Buffer *content, Buffer *structured) {
+        int r;
+
+        buffer_done(structured);
+        buffer_done(content);
+        r = write_structured(result, shown, files, view, structured);
+        return r < 0 ? r : write_content(structured, files, content);
+}
+
 int result_write_view(const ExecResult *result, const Settings *settings, ResultView *view, Buffer *content,
                       Buffer *structured) {
+        _cleanup_shown_files_ ShownFiles files = {};
         Shown shown;
         int r;
 
@@ -218,19 +233,29 @@ int result_write_view(const ExecResult *result, const Settings *settings, Result
         assert(structured && structured->n_bytes == 0);
 
         shown = choose_shown(settings, view->part);
+        r = shown_files_init(&files, view->part == RESULT_WHOLE ? result->files : NULL, settings,
+                             shown.n_chars);
+        if (r < 0)
+                return r;
         for (;;) {
-                r = write_structured(result, shown, view, structured);
+                size_t n_bytes;
+
+                r = write_both(result, shown, &files, view, content, structured);
                 if (r < 0)
                         return r;
-                r = write_content(structured, content);
-                if (r < 0)
-                        return r;
-                if (structured->n_bytes + content->n_bytes <= RESULT_BYTES_MAX)
-                        return 0;
+                n_bytes = structured->n_bytes + content->n_bytes;
+                if (n_bytes <= RESULT_BYTES_MAX)
+                        break;
                 assert(shown.n_chars > 0); /* the rest is bounded far below */
-                shown.n_chars = scale(shown.n_chars, structured->n_bytes + content->n_bytes);
-                shown.n_bytes = scale(shown.n_bytes, structured->n_bytes + content->n_bytes);
-                buffer_done(structured);
-                buffer_done(content);
+                shown.n_chars = scale(shown.n_chars, n_bytes);
+                shown.n_bytes = scale(shown.n_bytes, n_bytes);
         }
+
+        /* What the files hold gets the room that the output leaves, not the other way round. */
+        r = shown_files_choose(&files, RESULT_BYTES_MAX - structured->n_bytes - content->n_bytes);
+        if (r <= 0)
+                return r;
+        r = write_both(result, shown, &files, view, content, structured);
+        assert(r < 0 || structured->n_bytes + content->n_bytes <= RESULT_BYTES_MAX);
+        return r < 0 ? r : 0;
 }

@@ -24,8 +24,9 @@ typedef struct ResultView {
 } ResultView;
 
 /* *content: the array of content blocks; *structured: the object. Together at most RESULT_BYTES_MAX: where
- * the output is too large for that (some characters take 13 bytes in both), less of it is shown. Returns 0
- * or -ENOMEM. */
+ * the output is too large for that (some characters take 13 bytes in both), less of it is shown, and the
+ * content of files (result-files.h) has what then is left. Files are in a whole result only. Returns 0 or
+ * -ENOMEM. */
 int result_write(const ExecResult *result, const Settings *settings, Buffer *content, Buffer *structured);
 int result_write_view(const ExecResult *result, const Settings *settings, ResultView *view, Buffer *content,
                       Buffer *structured);

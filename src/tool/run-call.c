@@ -7,6 +7,9 @@
 #include "tool/progress.h"
 #include "tool/task.h"
 
+/* In base64 well below what a transport holds for a slow client (LINE_OUTPUT_BYTES_MAX). */
+#define FILES_SENT_BYTES_MAX (16 * MIB)
+
 typedef struct RunCall {
         ToolCall head;
         RunCallParameters p;
@@ -81,12 +84,29 @@ void run_call_answer(ToolRegistry *registry, McpCall *call, Run *run, const Resu
         run_call_answer_end(registry, call, &result, v.part == RESULT_PAGE ? &v : NULL);
 }
 
+/* For people: all that was collected, also what no model could use, as far as the connection takes it. */
+static void send_files(McpCall *call, const ExecFiles *files) {
+        uint64_t left_bytes = FILES_SENT_BYTES_MAX;
+
+        for (size_t i = 0; files && i < files->n_items; i++) {
+                const ExecFile *f = files->items + i;
+
+                if (f->reason != EXEC_FILE_COMPLETE || f->n_bytes > left_bytes)
+                        continue;
+                left_bytes -= f->n_bytes;
+                if (mcp_call_file(call, f->path, f->data, (size_t) f->n_bytes) < 0)
+                        return; /* a client that is gone is the transport's business */
+        }
+}
+
 static void on_end(RunWatch *w, const ExecResult *result) {
         _cleanup_(run_call_freep) RunCall *c = run_call_of_watch(w);
         ResultView view = c->p.view;
 
         if (c->p.is_beginner || view.part != RESULT_PAGE)
                 view = (ResultView) { .part = RESULT_WHOLE };
+        if (mcp_call_wants_files(c->p.call))
+                send_files(c->p.call, result->files);
         run_call_answer_end(c->p.registry, c->p.call, result, &view);
         /* There is more than the answer shows, so there is something to ask for. */
         if (c->p.is_beginner && result->did_run && view.is_truncated)

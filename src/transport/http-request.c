@@ -285,7 +285,7 @@ static enum MHD_Result request_delete_session(HttpRequest *q) {
                        "The session was ended while this request ran.");
                 http_request_resume(other);
         }
-        http_sessions_end(q->server->sessions, q->session);
+        http_sessions_end(q->server->sessions, q->session, /* is_deleted= */ true);
         return http_reply_empty(q, MHD_HTTP_NO_CONTENT);
 }
 
@@ -364,7 +364,7 @@ static void request_settle_session(HttpRequest *q) {
         if (q->status == MHD_HTTP_OK &&
             json_raw_member(q->lines.data, q->lines.n_bytes, "result", &result, &n) > 0)
                 return;
-        http_sessions_end(q->server->sessions, q->session);
+        http_sessions_end(q->server->sessions, q->session, /* is_deleted= */ false);
 }
 
 static enum MHD_Result request_reply(HttpRequest *q) {

@@ -11,11 +11,11 @@
 
 #include <stdbool.h>
 
-#include "base/settings.h"
 #include "mcp/mcp.h"
+#include "transport/session-store.h"
 
 /* 8 hex digits of time, 2 of revision, 22 at random, 32 of MAC. */
-#define HTTP_SESSION_ID_CHARS 64
+#define HTTP_SESSION_ID_CHARS SESSION_ID_CHARS
 #define HTTP_SESSION_SEC_MAX (30 * 86400)
 /* Remembered at once. Each holds a peer, some hundred bytes. */
 #define HTTP_SESSIONS_MAX 1024
@@ -35,7 +35,8 @@ typedef struct HttpSession {
         struct HttpSession *next;           /* most recently used first */
 } HttpSession;
 
-int http_sessions_new(McpServer *server, const Settings *settings, HttpSessions **ret);
+/* The store must outlive it; the sessions of several listeners have one in common. */
+int http_sessions_new(McpServer *server, SessionStore *store, HttpSessions **ret);
 HttpSessions* http_sessions_free(HttpSessions *s); /* no users may be left */
 DEFINE_CLEANUP(HttpSessions*, http_sessions_free);
 
@@ -49,6 +50,7 @@ void http_session_release(HttpSession *session);
 /* For a graceful stop: ends what would never end by itself. */
 void http_sessions_drain(HttpSessions *s);
 
-/* DELETE, or a handshake that failed: cancels what is in flight, without answers; the id is unknown from
- * now on. The caller is still a user and releases it afterwards; the session has no peer any more. */
-void http_sessions_end(HttpSessions *s, HttpSession *session);
+/* DELETE, or a handshake that failed: cancels what is in flight, without answers. is_deleted: the client
+ * knows the id, which is unknown to us from now on, over every listener and after a restart. The caller is
+ * still a user and releases it afterwards; the session has no peer any more. */
+void http_sessions_end(HttpSessions *s, HttpSession *session, bool is_deleted);

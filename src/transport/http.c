@@ -267,6 +267,7 @@ int http_listener_new(const ListenerParameters *p, Listener **ret) {
         int r;
 
         assert(p);
+        assert(p->sessions);
         assert(ret);
 
         s = calloc(1, sizeof(*s));
@@ -275,7 +276,7 @@ int http_listener_new(const ListenerParameters *p, Listener **ret) {
         r = listener_init(&s->listener, &http_listener_ops, p);
         if (r >= 0) {
                 s->body_bytes_max = body_bytes_max(p->settings);
-                r = http_sessions_new(p->server, p->settings, &s->sessions);
+                r = http_sessions_new(p->server, p->sessions, &s->sessions);
         }
         if (r >= 0)
                 r = http_start(s);

@@ -64,6 +64,7 @@ typedef struct ListenerParameters {
         const Settings *settings;
         int fd;                   /* listening socket */
         const Access *access;     /* HTTP only: named tokens; may be NULL */
+        struct SessionStore *sessions; /* HTTP only: what outlives the process of its sessions */
         const HttpSite *site;     /* HTTP only; NULL: nothing beside MCP. Its members may change */
         bool is_open;             /* HTTP only: --no-auth */
         bool is_proxy;            /* HTTP only: a Unix socket, whose one client tells X-MCP-User */

@@ -126,8 +126,12 @@ static int unit_on_child(sd_event_source *source, const siginfo_t *si, void *use
                 m->exit_monotonic_usec = 0;
         }
 
-        if (u->behaviour == FAKE_NEVER_FINISHED)
+        if (u->behaviour == FAKE_NEVER_FINISHED) {
+                /* Of a dead unit 257 lets them go. */
+                for (size_t i = 0; i < _WIRE_FD_MAX; i++)
+                        u->fds[i] = safe_close(u->fds[i]);
                 return 0;
+        }
         if (u->behaviour == FAKE_LATE_FINISHED)
                 return after(u, 700 * USEC_PER_MSEC, unit_on_late);
         unit_report_end(u);
@@ -245,11 +249,13 @@ static int server_start(Server *s, const WireStart *m, int fds[static _WIRE_FD_M
                 (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
                 fake_runner_main(u->behaviour, s->script, &u->start, u->fds);
         }
+        /* As the child does: a STOP that comes before it ran must find the group. */
+        (void) setpgid(u->pid, u->pid);
         s->report->n_alive++;
         r = sd_event_add_child(s->event, &u->child_source, u->pid, WEXITED, unit_on_child, u);
         if (r < 0)
                 return r;
-        if (u->behaviour != FAKE_STARTED_NEVER)
+        if (u->behaviour != FAKE_STARTED_NEVER && u->behaviour != FAKE_NEVER_STARTS)
                 send_started(s, u);
         if (u->behaviour == FAKE_DROPS_RUNNING)
                 return after(u, 200 * USEC_PER_MSEC, unit_on_drop);

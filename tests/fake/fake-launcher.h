@@ -36,6 +36,7 @@ typedef enum FakeBehaviour {
         FAKE_LATE_FINISHED,        /* FINISHED 700 ms after the death */
         FAKE_NEVER_FINISHED,
         FAKE_TWICE_FINISHED,
+        FAKE_NEVER_STARTS,         /* no STARTED, and nothing else */
         FAKE_STARTED_NEVER,        /* no STARTED, the rest as it should be */
         FAKE_GARBAGE_PACKET,       /* a packet that is none, at START */
 } FakeBehaviour;

@@ -67,14 +67,40 @@ static uint64_t number(const uint8_t *p) {
         return le64toh(n);
 }
 
+static void put_file(const char *name, const void *data, size_t n_bytes) {
+        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+        check(fd >= 0);
+        check(fd_write_all(fd, data, n_bytes) == 0);
+        (void) close(fd);
+}
+
+static void receive_file(void) {
+        _cleanup_free_ char *name = NULL, *data = NULL;
+        uint8_t header[12];
+        uint64_t n_name, n_bytes;
+
+        read_all(header, sizeof(header));
+        n_bytes = number(header + 4);
+        n_name = number(header) & UINT32_MAX;
+        name = malloc(n_name + 1);
+        data = malloc(n_bytes + 1);
+        check(name && data);
+        read_all(name, n_name);
+        name[n_name] = '\0';
+        read_all(data, n_bytes);
+        put_file(name, data, n_bytes);
+}
+
 static void receive_program(void) {
         _cleanup_free_ char *code = NULL, *input = NULL;
-        uint64_t code_bytes, stdin_bytes;
+        uint64_t code_bytes, stdin_bytes, n_files;
         uint8_t header[40];
         int fd;
 
         read_all(header, sizeof(header));
-        check(memcmp(header, "MXCODE1\n\1\0\0\0\0\0\0\0", 16) == 0);
+        check(memcmp(header, "MXCODE1\n\1\0\0\0", 12) == 0);
+        n_files = number(header + 8) >> 32;
         check(number(header + 32) == 0);
         code_bytes = number(header + 16);
         stdin_bytes = number(header + 24);
@@ -84,10 +110,9 @@ static void receive_program(void) {
         read_all(code, code_bytes);
         read_all(input, stdin_bytes);
 
-        fd = open("main.py", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-        check(fd >= 0);
-        check(fd_write_all(fd, code, code_bytes) == 0);
-        (void) close(fd);
+        put_file("main.py", code, code_bytes);
+        while (n_files-- > 0)
+                receive_file();
 
         fd = memfd_new_sealed("stdin", input, stdin_bytes);
         check(fd >= 0);
@@ -112,7 +137,7 @@ static int wait_for_program(pid_t pid, int control) {
 static void misbehave(FakeBehaviour behaviour, int directory_fd) {
         static const uint8_t failed[12] = { 'M', 'X', 'F', 'A', 'I', 'L', 'E', 'D', 17 };
 
-        if (behaviour == FAKE_NEVER_READY)
+        if (behaviour == FAKE_NEVER_READY || behaviour == FAKE_NEVER_STARTS)
                 for (;;)
                         (void) pause();
         if (behaviour == FAKE_EXIT_BEFORE_READY)

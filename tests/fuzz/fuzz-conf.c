@@ -8,8 +8,9 @@
 #include "base/utf8.h"
 #include "fuzz.h"
 
-static int assign(const char *section, const char *key, const char *value, void *userdata,
+static int assign(const char *section, const char *key, const char *value, const char *place, void *userdata,
                   char **reterr_reason) {
+        FUZZ_CHECK(strncmp(place, "f:", 2) == 0);
         FUZZ_CHECK(utf8_is_valid(value, strlen(value)) && !strpbrk(value, "\n\r\x1b"));
         return settings_set(userdata, section, key, value, reterr_reason);
 }

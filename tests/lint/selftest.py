@@ -12,6 +12,7 @@ import diagnostics
 import form
 import includes
 import libraries
+import same_numbers
 import settings_docs
 import source
 import tree
@@ -166,6 +167,14 @@ class Libraries(unittest.TestCase):
         self.assertEqual(self.judge(self.DYNAMIC.replace("BIND_NOW", "").replace("NOW ", "")), 1)
         self.assertEqual(self.judge(headers=self.HEADERS.replace("RW ", "RWE")), 1)
         self.assertEqual(self.judge(headers=self.HEADERS.replace("GNU_RELRO", "")), 1)
+
+
+class SameNumbers(unittest.TestCase):
+    def test_differences(self):
+        self.assertEqual(same_numbers.compare("x", [("a", ["1"]), ("b", ["1"])]), [])
+        self.assertEqual(len(same_numbers.compare("x", [("a", ["1"]), ("b", ["2"])])), 1)
+        self.assertEqual(len(same_numbers.compare("x", [("a", []), ("b", ["1"])])), 1)
+        self.assertEqual(len(same_numbers.compare("x", [("a", ["1", "1"]), ("b", ["1"])])), 1)
 
 
 class SettingsDocs(unittest.TestCase):

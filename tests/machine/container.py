@@ -90,7 +90,10 @@ class Container:
         """The container's PID 1, as the host numbers it: the grandchild that nspawn forked."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         for child in children.split():
-            name = pathlib.Path(f"/proc/{child}/comm").read_text().strip()
+            try:
+                name = pathlib.Path(f"/proc/{child}/comm").read_text().strip()
+            except OSError:     # ended meanwhile
+                continue
             if name in ("systemd", "init"):
                 return child
         return None

@@ -17,6 +17,7 @@ const EngineTimes rig_times = {
         .hello_usec = 500 * USEC_PER_MSEC,
         .ready_usec = 300 * USEC_PER_MSEC,
         .answer_usec = 400 * USEC_PER_MSEC,
+        .files_usec = 2 * USEC_PER_SEC,
         .dead_usec = 1 * USEC_PER_SEC,
         .pause_usec = 20 * USEC_PER_MSEC,
 };
@@ -83,7 +84,7 @@ static int rig_admit(const char *principal, PrincipalLimits *ret, char **reterr_
         const Rig *rig = userdata;
 
         (void) reterr_message;
-        *ret = streq(principal, "limited") ? rig->limits : (PrincipalLimits) {};
+        *ret = principal_is_of(principal, "limited") ? rig->limits : (PrincipalLimits) {};
         return 0;
 }
 

@@ -19,7 +19,7 @@ typedef struct Rig {
         unsigned n_finished;      /* on_finished calls */
         char finished_words[256]; /* their statuses, each followed by a space */
         unsigned n_idle, n_busy;  /* on_idle_changed calls */
-        PrincipalLimits limits;   /* of the principal "limited" */
+        PrincipalLimits limits;   /* of the principal "limited" and its users, limited/USER */
         int connect_error;        /* not 0: connect fails with it */
 } Rig;
 

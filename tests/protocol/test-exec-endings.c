@@ -189,6 +189,20 @@ TEST(timeout_is_answered_without_the_launchers_word_and_keeps_the_slot) {
         rig_teardown(rig);
 }
 
+TEST(program_that_had_ended_is_no_timeout_although_nobody_told_its_end) {
+        Rig *rig = rig_with(FAKE_NEVER_FINISHED);
+        Run run;
+
+        ASSERT_EQ_INT(submit(rig, &run, "echo x", USEC_PER_SEC / 2), 0);
+        ASSERT_TRUE(rig_wait_done(rig, &run));
+        ASSERT_RUN(run, EXEC_INFRA_ERROR, -1);
+        ASSERT_EQ_STR(run.out, "x\n");
+        ASSERT_CONTAINS(run.message, "the launcher has not reported how the program ended");
+        ASSERT_TRUE(run.did_run);
+        ASSERT_TRUE(rig_wait_idle(rig));
+        rig_teardown(rig);
+}
+
 TEST(end_that_is_never_reported_costs_the_connection_not_the_slot) {
         Rig *rig = rig_with(FAKE_NEVER_FINISHED);
         Run run;

@@ -156,6 +156,29 @@ TEST(absent_launcher_is_named_and_found_when_it_comes) {
         assert_recovers(rig);
 }
 
+/* As when somebody restarts the launcher, which waits for the daemon's end. */
+TEST(draining_engine_waits_once_for_a_manager_that_starts_nothing_more) {
+        static const char text[] = "The service is stopping and could not start it any more";
+        Rig *rig = rig_setup(&(const FakeScript) {
+                        .behaviours = { FAKE_RUN, FAKE_NEVER_STARTS, FAKE_NEVER_STARTS },
+                        .n_behaviours = 3 });
+        Run runs[5];
+
+        rig_engine(rig)->n_slots = 1;
+        for (int i = 0; i < 5; i++)
+                rig_submit(rig, runs + i, "echo ran");
+        rig_turn(rig, USEC_PER_MSEC);
+        exec_engine_drain(rig->engine);
+        for (int i = 0; i < 5; i++)
+                ASSERT_TRUE(rig_wait_done(rig, runs + i));
+        ASSERT_EQ_STR(runs[0].out, "ran\n");
+        for (int i = 1; i < 5; i++)
+                assert_infra(runs + i, text);
+        ASSERT_EQ_UINT(fake_launcher_report(rig->launcher)->n_starts, 2);
+        ASSERT_TRUE(rig_wait_idle(rig));
+        rig_teardown(rig);
+}
+
 TEST(silent_launcher_is_given_up) {
         Rig *rig = rig_setup(&(const FakeScript) { .is_silent = true });
         Run run;

@@ -106,6 +106,20 @@ TEST(a_restart_of_the_launcher_does_not_wait_for_its_own_runs) {
         done();
 }
 
+/* It is queued while the unit is being started: PID 1 makes one job of the two, whose end it tells when the
+ * unit is gone. */
+TEST(a_start_that_a_restart_swallowed_is_none_the_less_told) {
+        ready();
+        rig_send_start(&rig, 1);
+        fake_pid1_begin(&rig.pid1);
+        fake_pid1_changed(&rig.pid1, "active", 1);
+        (void) rig_expect(&rig, WIRE_STARTED, 1);
+        fake_pid1_changed(&rig.pid1, "inactive", 1);
+        fake_pid1_record(&rig.pid1, "success", 1, 0);
+        ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.start_failed, 0);
+        done();
+}
+
 TEST(a_start_that_fails_says_so) {
         WireMessage m;
 

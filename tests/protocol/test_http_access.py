@@ -58,13 +58,14 @@ def test_token_command_makes_lists_and_removes():
         file = where / "tokens"
         file.write_text("# ours\nuser alice parallel=1\n")
         token = add(file, "ci", "--parallel", "2", "--timeout", "10s", "--memory", "64M", "--rate", "30", "--queue", "0")
-        other = add(file, "front", "--delegate")
+        other = add(file, "front", "--user-rate", "5", "--user-queue", "0", "--delegate", "--user-parallel", "1")
         assert len(token) >= 64 and token != other
         content = file.read_text()
         assert token not in content and content.startswith("# ours\nuser alice parallel=1\ntoken ci sha256:"), content
         assert stat.S_IMODE(file.stat().st_mode) == 0o640
         done = run("token", "list", "--file", str(file))
-        assert done.stdout == b"ci parallel=2 queue=0 rate=30 timeout=10000ms memory=67108864\nfront delegate\n", done
+        assert done.stdout == b"ci parallel=2 queue=0 rate=30 timeout=10000ms memory=67108864\n" \
+            b"front delegate user-parallel=1 user-queue=0 user-rate=5\n", done
         assert run("token", "add", "ci", "--file", str(file)).returncode == 1
         assert run("token", "remove", "ci", "--file", str(file)).returncode == 0
         assert run("token", "remove", "ci", "--file", str(file)).returncode == 1
@@ -148,7 +149,7 @@ def tcp(s):
 
 
 def test_only_a_delegating_token_names_users():
-    with serving_tokens(["plain"], ["front", "--delegate", "--parallel", "1", "--queue", "0"]) as \
+    with serving_tokens(["plain"], ["front", "--delegate", "--user-parallel", "1", "--user-queue", "0"]) as \
             (s, _, (plain, front)):
         for token, user, expected in ((plain, "alice", 403), (front, "alice", 200), (front, "a b", 403), (front, None, 200),
                                       ("wrong", "alice", 401)):
@@ -164,6 +165,22 @@ def test_only_a_delegating_token_names_users():
             alice, again, bob = pool.map(one, ("alice", "alice", "bob"))
         assert sorted("busy" in answer for answer in (alice, again)) == [False, True], (alice, again)
         assert "busy" not in bob, bob
+
+
+def test_rate_of_a_front_end_is_used_up_by_all_of_its_users_and_by_refusals_of_none():
+    with serving_tokens(["front", "--delegate", "--rate", "3", "--user-rate", "2"]) as (s, _, (front,)):
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "exec", "arguments": {"code": "print(1)"}}}).encode()
+
+        def one(user):
+            headers = {"Authorization": "Bearer " + front} | ({"X-MCP-User": user} if user else {})
+            return request(tcp(s), headers, body)[1]
+        for user, expected in (("alice", None), ("alice", None),
+                               ("alice", "busy for you: no more than 2 programs a minute. "),
+                               (None, None),
+                               ("bob", "busy for this client: no more than 3 programs a minute of all its users. ")):
+            answer = one(user)
+            assert expected in answer if expected else "busy" not in answer, (user, answer)
 
 
 def test_session_of_one_user_is_unknown_to_another():

@@ -180,6 +180,19 @@ def main_pid(unit="mcp-exec.service"):
     return int(show(unit, "MainPID")["MainPID"])
 
 
+def processes_with(text):
+    """What holds the text among the arguments and environments of all processes. A process may end at any moment of the
+    walk, so that its directory is listed and gone."""
+    found = []
+    for pid in os.listdir("/proc"):
+        for name in ("cmdline", "environ") if pid.isdigit() else ():
+            path = pathlib.Path("/proc", pid, name)
+            with contextlib.suppress(OSError):
+                if text.encode() in path.read_bytes():
+                    found.append(str(path))
+    return found
+
+
 def stop_services():
     """Ends the daemon and the launcher; their sockets go on listening and start them again."""
     sh(["systemctl", "stop", *SERVICES])

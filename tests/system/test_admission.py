@@ -43,11 +43,16 @@ def test_one_record_per_run_with_metadata_and_never_content():
                 "MCP_EXEC_CLIENT_VERSION": "1", "MCP_EXEC_STATUS": "error", "MCP_EXEC_EXIT_CODE": "4",
                 "MCP_EXEC_CODE_SHA256": hashlib.sha256(code.encode()).hexdigest(),
                 "MCP_EXEC_TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-                "MCP_EXEC_STDOUT_BYTES": str(r["stdout_bytes"]), "_SYSTEMD_UNIT": "mcp-exec.service"}
+                "MCP_EXEC_STDOUT_BYTES": str(r["stdout_bytes"]), "MCP_EXEC_STDERR_BYTES": "0",
+                "MCP_EXEC_CODE_BYTES": str(len(code)), "MCP_EXEC_STDIN_BYTES": "16", "_SYSTEMD_UNIT": "mcp-exec.service"}
     for key, value in expected.items():
         assert record.get(key) == value, (key, record.get(key), value)
     assert re.fullmatch(r"mcp-exec-run-[0-9a-f]{32}\.service", record["MCP_EXEC_UNIT"]), record
-    assert int(record["MCP_EXEC_DURATION_USEC"]) > 0
+    assert int(record["MCP_EXEC_DURATION_USEC"]) > 0 and int(record["MCP_EXEC_QUEUED_USEC"]) >= 0
+    for field, key, scale in (("MCP_EXEC_CPU_USEC", "cpu_ms", 1000), ("MCP_EXEC_MEMORY_PEAK", "memory_peak_bytes", 1)):
+        # What the machine does not account is missing in both.
+        assert (field in record) == (key in r["usage"]), (record, r)
+        assert field not in record or int(record[field]) // scale == r["usage"][key], (record, r)
     assert len(journal(after=cursor, MCP_EXEC_RUN_ID=r["run_id"])) == 1
     everything = sh("journalctl -b --all -o export", timeout=60).stdout
     assert "content-of" not in everything

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import shlex
 import socket
 import time
 
@@ -87,6 +88,69 @@ def test_check_tells_which_protection_the_launcher_misses():
     assert status == 1 and items["launcher"]["verdict"] == "fail", items
     assert "no-such-python" in items["launcher"]["detail"] and items["launcher"]["remedy"], items
     assert "run" not in items or items["run"]["verdict"] == "fail", items
+
+
+# ---- machines that this one is made to look like, in a mount namespace of its own --------------------------
+
+def _check_where(mounts, user="root", path=""):
+    """What the check says where these commands of a shell have been run."""
+    environment = " ".join(shlex.quote(f"{k}={v}") for k, v in minimal_environment(user).items())
+    become = f"setpriv --reuid={user} --regid={user} --init-groups" if user != "root" else ""
+    command = f"env -i {environment} PATH={path}/usr/bin:/bin mcp-exec check --json --socket /nowhere --launcher-socket /nowhere"
+    done = sh(["unshare", "--mount", "/bin/sh", "-c", f"set -e\n{mounts}\nexec {become} {command}"], check=False)
+    assert done.stdout.startswith("["), done
+    return {item["name"]: (item["verdict"], item["detail"], item["remedy"]) for item in json.loads(done.stdout)}
+
+
+def _file(path, text):
+    """Commands that make a file of the kernel read differently."""
+    return f"f=$(mktemp -p /run); echo '{text}' >$f; chmod 644 $f; mount --bind $f {path}; rm $f\n"
+
+
+NOT_BOOTED = "mount -t tmpfs tmpfs /run/systemd\n" + _file("/proc/1/comm", "init")
+
+
+def test_without_systemd_the_remedy_fits_the_situation():
+    plain = _file("/proc/sys/kernel/osrelease", "6.12.0-amd64")
+    cases = ((plain, "process 1 is init, not systemd", "booted with systemd"),
+             (plain + "echo podman >/run/systemd/container\n", "process 1 is init, not systemd (a container)", "--systemd=always"),
+             (_file("/proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2"),
+              "process 1 is init, not systemd (WSL)", "/etc/wsl.conf"))
+    for mounts, detail, remedy in cases:
+        found = _check_where(NOT_BOOTED + mounts)["systemd"]
+        assert found[:2] == ("fail", detail) and remedy in found[2], found
+
+
+def test_mixed_and_old_cgroups_name_the_kernel_option():
+    hide = "mkdir /run/h; mount --bind /sys/fs/cgroup /run/h; mount -t tmpfs tmpfs /sys/fs/cgroup\n"
+    clean = "umount /run/h; rmdir /run/h\n"
+    hybrid = hide + "mkdir /sys/fs/cgroup/unified; mount --bind /run/h /sys/fs/cgroup/unified\n" + clean
+    for mounts, word in ((hybrid, "hybrid (versions 1 and 2 mixed)"), (hide + clean, "version 1")):
+        verdict, detail, remedy = _check_where(mounts)["cgroups"]
+        assert verdict == "fail" and detail.startswith(word), detail
+        assert "systemd.unified_cgroup_hierarchy=1" in remedy, remedy
+
+
+def test_kernel_without_namespaces_or_filters_is_named():
+    found = _check_where(_file("/proc/sys/user/max_net_namespaces", "0"))["namespaces"]
+    assert found[:2] == ("fail", "net namespaces cannot be made") and "/etc/sysctl.d" in found[2], found
+    found = _check_where(_file("/proc/sys/kernel/seccomp/actions_avail", "kill_process allow"))["seccomp"]
+    assert found[0] == "fail" and "CONFIG_SECCOMP_FILTER" in found[2], found
+
+
+@needs("user-manager-257")
+def test_user_namespaces_that_apparmor_restricts_lead_to_the_system_service():
+    mounts = ("mount -t tmpfs -o mode=755 tmpfs /proc/sys/kernel; echo 1 >/proc/sys/kernel/apparmor_restrict_unprivileged_userns\n")
+    verdict, detail, remedy = _check_where(mounts, "alice")["user manager"]
+    assert verdict == "fail" and "apparmor_restrict_unprivileged_userns" in detail, detail
+    assert "adduser alice mcp-exec" in remedy, remedy
+
+
+def test_systemd_too_old_is_named_with_its_version():
+    old = ("mount -t tmpfs -o mode=755 tmpfs /mnt; printf '#!/bin/sh\\necho \"systemd 247 (247.3-7+deb11u5)\"\\n' >/mnt/systemctl; "
+           "chmod 755 /mnt/systemctl\n")
+    verdict, detail, remedy = _check_where(old, path="/mnt:")["version"]
+    assert (verdict, detail) == ("fail", "systemd 247.3-7+deb11u5") and "252" in remedy, (verdict, detail, remedy)
 
 
 @needs("user-manager-257")

@@ -10,7 +10,7 @@ import socket
 import time
 
 from http_client import HttpClient
-from lib import configured, controllers, sh, Skip, timeout, wait_until
+from lib import configured, controllers, sh, show, Skip, timeout, wait_until
 from test_http import TOKEN, http as http_service
 
 METADATA = pathlib.Path("/etc/mcp-exec/oauth-protected-resource.json")
@@ -59,6 +59,24 @@ def test_metrics_follow_what_happens_and_need_the_token():
         assert _sample(page, "mcp_exec_run_duration_seconds_count") == 3
         assert _sample(page, "mcp_exec_sandbox_ok") == 1
         assert page.endswith("# EOF\n") and TOKEN not in page
+
+
+def test_kept_results_are_told_in_metrics_and_status():
+    with configured("[Exec]\nResultKeepSec=20s\n"), http_service() as port:
+        def kept():
+            page = _get(port, "/metrics", AUTH)[2]
+            return _sample(page, "mcp_exec_results"), _sample(page, "mcp_exec_results_bytes")
+
+        def status_text():
+            return show("mcp-exec.service", "StatusText")["StatusText"]
+        client = HttpClient(port, token=TOKEN)
+        client.exec("print(1)")                 # its call was answered: nothing is kept
+        assert kept() == (0, 0)
+        assert client.exec("print('x' * 5000)", background=True)["status"] == "running"
+        wait_until(lambda: kept()[0] == 1 and kept()[1] > 5000)
+        wait_until(lambda: " 0 running, 0 waiting, 1 results kept, " in status_text(), what=status_text())
+        wait_until(lambda: kept() == (0, 0), 40)
+        wait_until(lambda: " 0 results kept, " in status_text())
 
 
 def test_metadata_of_an_oauth_proxy_is_shown_where_there_is_some():

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 
+from births import Births
 from lib import (Client, SOCKET, also_vm, configured, failed_units, journal, journal_cursor, main_pid, record_of,
                  run_units, sh, show, slow, stop_services, timeout, wait_until)
 
@@ -38,39 +39,51 @@ def test_kill_of_the_launcher_ends_the_run_as_infra_error_and_leaves_no_unit():
         run = _started_run(c)
         before = run_units()
         os.kill(main_pid("mcp-exec-launcher.service"), signal.SIGKILL)
-        result = run.result(20)
-        text = str(result)
-        assert "infra_error" in text or result.get("isError"), result
+        r = run.result(20)["structuredContent"]
+        assert (r["status"], r["exit_code"], r["stdout"]) == ("infra_error", -1, "begun\n"), r
+        assert "launcher" in r["message"], r
         wait_until(lambda: not set(run_units()) & set(before), 10, "the units of before are gone")
         assert c.exec("print(1)")["stdout"] == "1\n"
 
 
 @timeout(120)
 def test_nothing_is_executed_twice():
-    # Each program that starts leaves its own line in the journal: two lines with one run id would be two executions.
-    with Client() as c:
-        for victim in ("mcp-exec-launcher.service", "mcp-exec.service"):
-            cursor = journal_cursor()
+    # A restart lets it end, for a graceful stop answers what is running; a kill does not.
+    code = "import time; print('begun'); time.sleep(4); print('end')"
+    for victim in ("mcp-exec-launcher.service", "mcp-exec.service"):
+        for is_killed in (False, True):
+            with Client() as c:
+                c.exec("pass")
             client = Client()
-            # A restart lets it end, for a graceful stop answers what is running.
-            _started_run(client, "import time; print('begun'); time.sleep(5)")
-            units = set(run_units())
-            sh(["systemctl", "restart", victim])
-            wait_until(lambda: not set(run_units()) & units, 20, "the units of before are gone")
-            time.sleep(1)
-            assert not set(run_units()) & units
-            starts = [j["UNIT"] for j in journal(after=cursor, JOB_TYPE="start") if j.get("UNIT", "").startswith("mcp-exec-run-")]
-            assert len(starts) == len(set(starts)), starts
+            with Births() as births:
+                run = _started_run(client, code)
+                units = set(run_units())
+                if is_killed:
+                    os.kill(main_pid(victim), signal.SIGKILL)
+                else:
+                    sh(["systemctl", "restart", victim])
+                    r = run.result(30)["structuredContent"]
+                    assert (r["status"], r["stdout"]) == ("ok", "begun\nend\n"), r
+                wait_until(lambda: not set(run_units()) & units, 20, "the units of before are gone")
+                names = births.names()
+            assert names and len(names) == len(set(names)), (victim, is_killed, names)
             client.close()
 
 
 @timeout(120)
 def test_upgrade_under_a_run_executes_nothing_twice():
+    with Client() as c:
+        c.exec("pass")
     c = Client()
-    _started_run(c, "import time; print('begun'); time.sleep(3); print('end')")
-    units = set(run_units())
-    sh("PATH=$PATH:/usr/sbin:/sbin dpkg -i /mnt/host/mcp-exec.deb", timeout=100)
-    wait_until(lambda: not set(run_units()) & units, 60, "the units of before are gone")
+    with Births() as births:
+        run = _started_run(c, "import time; print('begun'); time.sleep(3); print('end')")
+        units = set(run_units())
+        sh("PATH=$PATH:/usr/sbin:/sbin dpkg -i /mnt/host/mcp-exec.deb", timeout=100)
+        r = run.result(30)["structuredContent"]
+        assert (r["status"], r["stdout"]) == ("ok", "begun\nend\n"), r
+        wait_until(lambda: not set(run_units()) & units, 60, "the units of before are gone")
+        names = births.names()
+    assert names and len(names) == len(set(names)), names
     c.close()
     with Client() as again:
         assert again.exec("print(1)")["stdout"] == "1\n"
@@ -198,7 +211,7 @@ def test_restart_of_the_message_bus_answers_and_recovers():
         run = _started_run(c)
         units = set(run_units())
         sh("systemctl restart dbus.service 2>/dev/null || systemctl restart dbus-broker.service")
-        run.wait(30)
+        assert run.result(30)["structuredContent"]["status"] == "infra_error", run.message
         wait_until(lambda: not set(run_units()) & units, 15)
         deadline = time.monotonic() + 20
         while True:

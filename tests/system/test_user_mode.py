@@ -5,7 +5,8 @@ import os
 import signal
 import time
 
-from lib import (Client, StdioClient, minimal_environment, needs, run_units, sh, timeout, user_systemctl, wait_until)
+from lib import (Client, StdioClient, minimal_environment, needs, run_units, sh, timeout, uid_of, user_systemctl,
+                 wait_until)
 
 USER_NEEDS = needs("user-manager-257")
 
@@ -52,6 +53,27 @@ def test_stdio_without_root_runs_code():
     with _direct() as c:
         r = c.exec("import os; print(os.getcwd(), os.path.expanduser('~'))")
         assert (r["status"], r["stdout"]) == ("ok", "/tmp/work /tmp/home\n"), (r, c.stderr)
+
+
+@USER_NEEDS
+def test_stdio_runs_code_with_even_fewer_variables():
+    # Some clients give less than the six; the home directory and the manager are found by the user id.
+    for env in ({}, {"PATH": "/usr/bin:/bin"}, {"HOME": "/nowhere", "PATH": "/nowhere", "XDG_RUNTIME_DIR": ""}):
+        with _direct(env=env) as c:
+            assert c.exec("print(1)")["stdout"] == "1\n", (env, c.stderr)
+
+
+@USER_NEEDS
+def test_runtime_directory_of_somebody_else_is_not_believed():
+    # Found by its user id where the variable is absent, and used only if it belongs to that user.
+    alice, bob = f"/run/user/{uid_of('alice')}", f"/run/user/{uid_of('bob')}"
+    sh(["mount", "--bind", bob, alice])
+    try:
+        with _direct() as c:
+            text = c.refused("exec", {"code": "print('ran')"})
+            assert alice in text, text
+    finally:
+        sh(["umount", alice])
 
 
 @USER_NEEDS

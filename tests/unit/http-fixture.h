@@ -7,6 +7,8 @@
 #include <netinet/in.h>
 
 #include "transport-fixture.h"
+#include "transport/listener.h"
+#include "transport/session-store.h"
 
 #define TOKEN "correct horse"
 #define PING "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"
@@ -29,10 +31,20 @@
 typedef struct Http {
         Fixture f;
         Settings *settings;
+        SessionStore *sessions;
         Listener *listener;
         Access *access;
+        bool is_open;
         struct sockaddr_in address;
 } Http;
+
+/* What connects goes to the listener in place. */
+static void http_locate(Http *h) {
+        const Listener *l = h->listener;
+        socklen_t n = sizeof(h->address);
+
+        ASSERT_EQ_INT(getsockname(l->p.fd, (struct sockaddr*) &h->address, &n), 0);
+}
 
 __attribute__((__unused__)) static Access* access_from(const char *text) {
         char *error = NULL;
@@ -43,29 +55,38 @@ __attribute__((__unused__)) static Access* access_from(const char *text) {
         return a;
 }
 
-static void http_init(Http *h, bool is_open, const char *token) {
-        socklen_t n = sizeof(h->address);
+/* Another one; the caller frees the one that was there. */
+static void http_listen(Http *h) {
         char *error = NULL;
         int fd;
 
-        *h = (Http) {};
-        fixture_init(&h->f);
-        ASSERT_EQ_INT(settings_new_default(&h->settings), 0);
-        h->settings->auth_token = token ? strdup(token) : NULL;
-        ASSERT_EQ_INT(settings_set(h->settings, "Server", "AllowedHosts", "mcp.example", &error), 0);
         ASSERT_EQ_INT(listen_tcp("127.0.0.1:0", &fd, &error), 0);
-        ASSERT_EQ_INT(getsockname(fd, (struct sockaddr*) &h->address, &n), 0);
         ASSERT_EQ_INT(http_listener_new(&(ListenerParameters) {
                                 .event = h->f.event,
                                 .server = h->f.server,
                                 .settings = h->settings,
                                 .fd = fd,
-                                .is_open = is_open,
+                                .sessions = h->sessions,
+                                .is_open = h->is_open,
                         }, &h->listener), 0);
+        http_locate(h);
+}
+
+static void http_init(Http *h, bool is_open, const char *token) {
+        char *error = NULL;
+
+        *h = (Http) { .is_open = is_open };
+        fixture_init(&h->f);
+        ASSERT_EQ_INT(settings_new_default(&h->settings), 0);
+        h->settings->auth_token = token ? strdup(token) : NULL;
+        ASSERT_EQ_INT(settings_set(h->settings, "Server", "AllowedHosts", "mcp.example", &error), 0);
+        ASSERT_EQ_INT(session_store_new(getenv("STATE_DIRECTORY"), h->settings, &h->sessions), 0);
+        http_listen(h);
 }
 
 static void http_done(Http *h) {
         h->listener = listener_free(h->listener);
+        h->sessions = session_store_free(h->sessions);
         h->settings = settings_free(h->settings);
         h->access = access_free(h->access);
         fixture_done(&h->f);

@@ -23,10 +23,10 @@ static Access* parse(const char *text) {
 TEST(entries_are_read_and_written_alike) {
         static const char text[] =
                 "token ci " SECRET " parallel=2 queue=0 rate=60 timeout=5000ms memory=67108864\n"
-                "token front " OTHER " delegate\n"
+                "token front " OTHER " delegate parallel=8 user-parallel=2 user-queue=0 user-rate=3\n"
                 "user alice parallel=1\n"
                 "group students memory=33554432\n"
-                "proxy rate=10\n";
+                "proxy rate=10 user-rate=2\n";
         _cleanup_(access_freep) Access *a = parse("# a comment\n\n");
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
 
@@ -58,6 +58,11 @@ TEST(mistakes_are_named_with_file_and_line) {
                 { "user alice delegate\n", "a word is none" },
                 { "user alice " SECRET "\n", "a word is none" },
                 { "proxy parallel=-1\n", "a limit is one of" },
+                { "proxy user-parallel=0\n", "a limit is one of" },
+                { "proxy user-timeout=2s\n", "a limit is one of" },
+                { "token ci " SECRET " user-parallel=1\n", "for tokens with the word delegate" },
+                { "user alice user-queue=0\n", "for tokens with the word delegate" },
+                { "group staff user-rate=1\n", "for tokens with the word delegate" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
@@ -155,11 +160,51 @@ TEST(limits_belong_to_principals) {
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
                 access_limits(a, table[i].principal, &l);
-                if (l.parallel != table[i].parallel)
-                        FAIL("%s: %u, expected %u", table[i].principal, l.parallel, table[i].parallel);
+                if (l.own.parallel != table[i].parallel)
+                        FAIL("%s: %u, expected %u", table[i].principal, l.own.parallel, table[i].parallel);
         }
         (void) access_free(a);
         a = parse("group root parallel=6\n");
         access_limits(a, "uid:0", &l);
-        ASSERT_EQ_UINT(l.parallel, 6);
+        ASSERT_EQ_UINT(l.own.parallel, 6);
+}
+
+TEST(users_share_what_their_client_may) {
+        _cleanup_(access_freep) Access *a =
+                parse("token ci " SECRET " parallel=9\n"
+                      "token front " OTHER " user-parallel=2 user-queue=5 parallel=3 queue=4 rate=7 "
+                      "delegate\n"
+                      "proxy user-rate=6 timeout=2s\n");
+        PrincipalLimits l;
+
+        for (unsigned i = 0; i < 2; i++) {
+                access_limits(a, i == 0 ? "token:front" : "token:front/alice", &l);
+                ASSERT_EQ_STR(l.group, "token:front");
+                ASSERT_EQ_UINT(l.whole.parallel, 3);
+                ASSERT_EQ_UINT(l.whole.queue, 4);
+                ASSERT_EQ_UINT(l.whole.rate_per_minute, 7);
+                /* Of one user never more than of all of them. */
+                ASSERT_EQ_UINT(l.own.parallel, 2);
+                ASSERT_EQ_UINT(l.own.queue, 4);
+                ASSERT_EQ_UINT(l.own.rate_per_minute, 7);
+        }
+        access_limits(a, "proxy:alice", &l);
+        ASSERT_EQ_STR(l.group, "proxy");
+        ASSERT_EQ_UINT(l.whole.rate_per_minute, 0);
+        ASSERT_EQ_UINT(l.own.rate_per_minute, 6);
+        ASSERT_TRUE(!l.own.has_queue);
+        ASSERT_EQ_UINT(l.timeout_usec, 2 * USEC_PER_SEC);
+        access_limits(a, "token:ci", &l);
+        ASSERT_EQ_STR(l.group, "");
+        ASSERT_EQ_UINT(l.own.parallel, 9);
+        ASSERT_EQ_UINT(l.whole.parallel, 0);
+}
+
+TEST(group_of_a_principal_ends_where_its_name_does) {
+        ASSERT_TRUE(principal_is_of("token:front", "token:front"));
+        ASSERT_TRUE(principal_is_of("token:front/alice", "token:front"));
+        ASSERT_TRUE(!principal_is_of("token:front2", "token:front"));
+        ASSERT_TRUE(!principal_is_of("token:fron", "token:front"));
+        ASSERT_TRUE(principal_is_of("proxy:alice", "proxy"));
+        ASSERT_TRUE(!principal_is_of("proxy:alice", ""));
 }

@@ -6,9 +6,12 @@
 #include "files.h"
 #include "test.h"
 
-/* Notes every assignment as "[section]key=value;". The keys Bad and Memory fail. */
-static int note(const char *section, const char *key, const char *value, void *userdata,
+/* Notes every assignment as "[section]key=value;", that of Place by its place. The keys Bad and Memory
+ * fail. */
+static int note(const char *section, const char *key, const char *value, const char *place, void *userdata,
                 char **reterr_reason) {
+        if (streq(key, "Place"))
+                return buffer_printf(userdata, "%s;", place);
         if (streq(key, "Bad"))
                 return str_copy(reterr_reason, "it is bad") < 0 ? -ENOMEM : -EINVAL;
         if (streq(key, "Memory"))
@@ -36,6 +39,7 @@ TEST(conf_parse_reads_what_systemd_would_read) {
                 { "[A]\nk=a\\\\\nb\n", "[A]k=a\\ b;" },
                 { "[A]\nk=\xc3\xbc\n", "[A]k=\xc3\xbc;" },
                 { "[A B]\nk=v\n", "[A B]k=v;" },
+                { "[A]\n\nPlace=\\\nv\n", "f:3;" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {

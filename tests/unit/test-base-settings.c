@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/strv.h"
+#include "config.h"
 #include "files.h"
 #include "settings-rows.h"
 #include "test.h"
@@ -307,7 +308,6 @@ TEST(settings_refuse_bad_variables_by_name_and_never_show_a_token) {
 TEST(settings_read_the_token_from_a_credential_and_fail_closed) {
         _cleanup_tree_ char *tree = make_tree();
         _cleanup_(settings_freep) Settings *file = NULL, *variable = NULL, *absent = NULL;
-        _cleanup_free_ char *message = NULL;
 
         forget_variables();
         put_file(tree, "auth-token", "from-file\n");
@@ -321,10 +321,11 @@ TEST(settings_read_the_token_from_a_credential_and_fail_closed) {
         forget_variables();
         (void) setenv("CREDENTIALS_DIRECTORY", tree, 1);
         put_bytes(tree, "auth-token", "a\0b", 3);
-        ASSERT_EQ_INT(str_printf(&message,
-                                 "%s/auth-token: cannot be read as a text file of at most 4096 bytes", tree),
-                      0);
-        ASSERT_TRUE(load(tree, message) == NULL);
+        ASSERT_TRUE(load(tree, MCP_EXEC_SYSCONFDIR "/auth-token (credential auth-token): cannot be read as "
+                               "a text file of at most 4096 bytes") == NULL);
+        put_file(tree, "auth-token", "two words\n");
+        ASSERT_TRUE(load(tree, MCP_EXEC_SYSCONFDIR "/auth-token (credential auth-token): the token has "
+                               "characters other than visible ASCII") == NULL);
 
         (void) setenv("CREDENTIALS_DIRECTORY", "/nonexistent", 1);
         absent = load(tree, NULL);
@@ -345,6 +346,7 @@ TEST(settings_http_by_variable_without_an_address_is_port_8080) {
 
 TEST(settings_default_timeout_follows_a_lower_maximum_unless_written) {
         _cleanup_tree_ char *tree = make_tree();
+        _cleanup_free_ char *message = NULL;
         _cleanup_(settings_freep) Settings *s = NULL;
 
         forget_variables();
@@ -352,8 +354,15 @@ TEST(settings_default_timeout_follows_a_lower_maximum_unless_written) {
         s = load(tree, NULL);
         ASSERT_EQ_UINT(s->default_timeout_usec, 10 * USEC_PER_SEC);
         put_file(tree, "etc/mcp-exec.conf", "[Exec]\nMaxTimeoutSec=10\nDefaultTimeoutSec=11\n");
-        ASSERT_TRUE(load(tree, "DefaultTimeoutSec=: 11 s is more than MaxTimeoutSec=, which is 10 s: lower "
-                               "the one or raise the other") == NULL);
+        ASSERT_EQ_INT(str_printf(&message,
+                                 "%s/etc/mcp-exec.conf:3: DefaultTimeoutSec=: 11 s is more than "
+                                 "MaxTimeoutSec=, which is 10 s: lower the one or raise the other", tree),
+                      0);
+        ASSERT_TRUE(load(tree, message) == NULL);
+        (void) setenv("MCP_EXEC_DEFAULT_TIMEOUT_S", "12", 1);
+        ASSERT_TRUE(load(tree, "MCP_EXEC_DEFAULT_TIMEOUT_S: DefaultTimeoutSec=: 12 s is more than "
+                               "MaxTimeoutSec=, which is 10 s: lower the one or raise the other") == NULL);
+        forget_variables();
 }
 
 TEST(settings_verify_keeps_the_seams_bounds) {

@@ -162,8 +162,11 @@ TEST(result_without_the_launchers_word_keeps_our_reason) {
                 JobReason reason;
                 UnitFate fate;
                 ExecStatus status;
+                bool had_ended_silently;
         } rows[] = {
                 { JOB_REASON_TIMEOUT, UNIT_FATE_NONE, EXEC_TIMEOUT },
+                { JOB_REASON_TIMEOUT, UNIT_FATE_NONE, EXEC_INFRA_ERROR, true },
+                { JOB_REASON_CANCELLED, UNIT_FATE_NONE, EXEC_CANCELLED, true },
                 { JOB_REASON_OUTPUT_LIMIT, UNIT_FATE_NONE, EXEC_OUTPUT_LIMIT },
                 { JOB_REASON_CANCELLED, UNIT_FATE_NONE, EXEC_CANCELLED },
                 { JOB_REASON_CANCELLED, UNIT_FATE_LOST, EXEC_CANCELLED },
@@ -179,6 +182,7 @@ TEST(result_without_the_launchers_word_keeps_our_reason) {
 
                 f.reason = rows[i].reason;
                 f.fate = rows[i].fate;
+                f.had_ended_silently = rows[i].had_ended_silently;
                 result_judge(&f, &r);
                 if (r.status != rows[i].status)
                         FAIL("row %zu: %s", i, exec_status_to_string(r.status));

@@ -12,13 +12,23 @@ static void fill(Capture *c, size_t budget, const char *text) {
         ASSERT_EQ_INT(capture_push(c, text, strlen(text)), 0);
 }
 
-static RunRecord* record_new(size_t max_stream_bytes) {
+#define DIGEST "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+static RunRecord* record_new_with_files(size_t max_stream_bytes, size_t max_files_bytes) {
+        static const ExecFile items[] = {
+                { "a", 3, "a\0b", DIGEST, EXEC_FILE_COMPLETE },
+                { "b/c", 4, "four", DIGEST, EXEC_FILE_COMPLETE },
+                { .path = "link", .reason = EXEC_FILE_LINK },
+                { "x", 0, "", DIGEST, EXEC_FILE_COMPLETE },
+        };
+        static const ExecFiles files = { items, ELEMENTSOF(items), 8, 9, EXEC_FILES_GAP_TIME };
         char *hints[] = { (char*) "try this", (char*) "or that", NULL };
         Capture out, err;
         ExecResult result = {
                 .run_id = "0123456789abcdef0123456789abcdef", .status = EXEC_SIGNAL, .exit_code = 139,
                 .signal = 11, .queued_usec = 1, .duration_usec = 2, .cpu_usec = 3, .memory_peak_bytes = 4,
-                .out = &out, .err = &err, .message = (char*) "It crashed.", .hints = hints, .did_run = true,
+                .out = &out, .err = &err, .files = max_files_bytes > 0 ? &files : NULL,
+                .message = (char*) "It crashed.", .hints = hints, .did_run = true,
         };
         RunRecord *r = NULL;
 
@@ -29,12 +39,17 @@ static RunRecord* record_new(size_t max_stream_bytes) {
                                                                     .ended_usec = 6,
                                                                     .expires_usec = 7,
                                                                     .result = &result,
-                                                                    .max_stream_bytes = max_stream_bytes },
+                                                                    .max_stream_bytes = max_stream_bytes,
+                                                                    .max_files_bytes = max_files_bytes },
                                      &r),
                       0);
         capture_done(&out);
         capture_done(&err);
         return r;
+}
+
+static RunRecord* record_new(size_t max_stream_bytes) {
+        return record_new_with_files(max_stream_bytes, 0);
 }
 
 static void check(const RunRecord *r, const char *head, const char *ring) {
@@ -86,6 +101,53 @@ TEST(streams_that_are_too_long_keep_beginning_and_end) {
         run_record_free(r);
 }
 
+static void check_file(const RunRecord *r, size_t i, const char *path, uint64_t n_bytes, const char *data,
+                       ExecFileReason reason) {
+        const ExecFile *f = r->result.files->items + i;
+
+        ASSERT_EQ_STR(f->path, path);
+        ASSERT_EQ_UINT(f->n_bytes, n_bytes);
+        ASSERT_EQ_INT(f->reason, reason);
+        ASSERT_EQ_STR(f->sha256, reason == EXEC_FILE_LINK ? "" : DIGEST);
+        if (data)
+                ASSERT_EQ_MEM(f->data, f->n_bytes, data, n_bytes);
+        else
+                ASSERT_TRUE(!f->data);
+}
+
+TEST(files_are_kept) {
+        RunRecord *r = record_new_with_files(1000, 100);
+        const ExecFiles *f = r->result.files;
+
+        check(r, "abcdefgh", "stuvwxyz");
+        ASSERT_TRUE(f != NULL);
+        ASSERT_EQ_UINT(f->n_items, 4);
+        ASSERT_EQ_UINT(f->n_more, 8);
+        ASSERT_EQ_UINT(f->n_bytes, 9);
+        ASSERT_EQ_UINT(f->gaps, EXEC_FILES_GAP_TIME);
+        check_file(r, 0, "a", 3, "a\0b", EXEC_FILE_COMPLETE);
+        check_file(r, 1, "b/c", 4, "four", EXEC_FILE_COMPLETE);
+        check_file(r, 2, "link", 0, NULL, EXEC_FILE_LINK);
+        check_file(r, 3, "x", 0, "", EXEC_FILE_COMPLETE);
+        run_record_free(r);
+}
+
+TEST(files_beyond_the_budget_lose_their_content) {
+        RunRecord *r = record_new_with_files(1000, 6);
+
+        check_file(r, 0, "a", 3, "a\0b", EXEC_FILE_COMPLETE);
+        check_file(r, 1, "b/c", 4, NULL, EXEC_FILE_NOT_KEPT);
+        check_file(r, 3, "x", 0, "", EXEC_FILE_COMPLETE);
+        run_record_free(r);
+}
+
+TEST(a_result_without_files_has_none) {
+        RunRecord *r = record_new(1000);
+
+        ASSERT_TRUE(!r->result.files);
+        run_record_free(r);
+}
+
 TEST(what_could_still_change_is_refused) {
         RunRecord *r = record_new(1000), *again = NULL;
         int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -111,11 +173,18 @@ static uint64_t sum(const RunRecord *r) {
                 for (size_t k = 0; k < streams[i]->n_ring; k++)
                         n += (unsigned char) streams[i]->ring[k];
         }
+        for (size_t i = 0; r->result.files && i < r->result.files->n_items; i++) {
+                const ExecFile *f = r->result.files->items + i;
+
+                n += strlen(f->path) + strlen(f->sha256);
+                for (size_t k = 0; f->data && k < f->n_bytes; k++)
+                        n += (unsigned char) f->data[k];
+        }
         return n;
 }
 
 TEST(any_damage_is_refused_or_harmless) {
-        RunRecord *r = record_new(1000);
+        RunRecord *r = record_new_with_files(1000, 100);
         unsigned n_refused = 0;
         char *copy = malloc(r->n_bytes);
 

@@ -140,7 +140,7 @@ TEST(system_252_word_for_word) {
         ASSERT_EQ_STR(text, COMMON_1
                             "BindsTo=mcp-exec-launcher.service\n"
                             "After=mcp-exec-launcher.service\n"
-                            "Before=mcp-exec.service\n"
+                            "Before=mcp-exec-runs.target\n"
                             COMMON_2 COMMAND("run", "system") COMMON_3
                             "DynamicUser=yes\n"
                             COMMON_4

@@ -174,6 +174,32 @@ TEST(output_is_sent_in_base64_only_to_who_asked) {
         fake_free(f);
 }
 
+TEST(files_are_sent_in_base64_only_to_who_asked) {
+        Fake *f = fake_new(MCP_PEER_PIPE);
+        char big[50000] = {};
+        const char *p;
+
+        (void) say(f, CALL("\"r\"", ",\"_meta\":{\"mcp-exec/files\":true}"));
+        ASSERT_TRUE(mcp_exchange_wants_stream(f->exchange));
+        ASSERT_TRUE(mcp_call_wants_files(f->calls[0]));
+        ASSERT_FALSE(mcp_call_wants_output(f->calls[0]));
+        ASSERT_EQ_INT(mcp_call_file(f->calls[0], "a/b", "\xff\0x", 3), 0);
+        ASSERT_EQ_STR(heard(f),
+                      "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/mcp-exec/file\",\"params\":"
+                      "{\"requestId\":\"r\",\"path\":\"a/b\",\"bytes\":3,\"data\":\"/wB4\"}}\n");
+        ASSERT_EQ_INT(mcp_call_file(f->calls[0], "e", NULL, 0), 0);
+        ASSERT_EQ_STR(heard(f),
+                      "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/mcp-exec/file\",\"params\":"
+                      "{\"requestId\":\"r\",\"path\":\"e\",\"bytes\":0,\"data\":\"\"}}\n");
+        ASSERT_EQ_INT(mcp_call_file(f->calls[0], "big", big, sizeof(big)), 0);
+        p = strchr(heard(f), '\n');
+        ASSERT_TRUE(p && strchr(p + 1, '\n') && !strchr(strchr(p + 1, '\n') + 1, '\n')); /* two pieces */
+        (void) say(f, CALL("2", ",\"_meta\":{\"mcp-exec/output\":true}"));
+        ASSERT_EQ_INT(mcp_call_file(f->calls[1], "a", "x", 1), 0);
+        ASSERT_EQ_STR(heard(f), "");
+        fake_free(f);
+}
+
 TEST(a_sink_that_fails_does_not_stop_the_call) {
         Fake *f = fake_new(MCP_PEER_PIPE);
 

@@ -319,7 +319,7 @@ TEST(schemas_are_plain_objects_and_fit_the_revision) {
                 }
                 if (output) {
                         ASSERT_EQ_STR(text_of(output, "type"), "object");
-                        ASSERT_EQ_UINT(json_length(json_member(output, "properties")), 15);
+                        ASSERT_EQ_UINT(json_length(json_member(output, "properties")), 16);
                         ASSERT_TRUE(json_member(output, "$schema") == NULL);
                 }
                 json_free(reply);

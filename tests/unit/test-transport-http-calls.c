@@ -4,6 +4,7 @@
 
 #include <systemd/sd-id128.h>
 
+#include "files.h"
 #include "http-fixture.h"
 
 TEST(call_waits_while_others_are_served) {
@@ -366,19 +367,16 @@ TEST(session_remembers_its_revision_across_a_restart_and_expires) {
                 "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
                 "\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}";
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        char id[65], header[100], directory[] = "/tmp/mcp-exec-test-XXXXXX", path[64], now[9];
-        struct stat st;
+        char id[65], header[100], path[64], now[9];
+        _cleanup_tree_ char *directory = make_tree();
         Http h;
 
-        ASSERT_TRUE(mkdtemp(directory));
         ASSERT_EQ_INT(setenv("STATE_DIRECTORY", directory, 1), 0);
         http_init(&h, true, NULL);
         post(&h, "", old, &b);
         session_of(&b, id);
         http_done(&h);
         (void) snprintf(path, sizeof(path), "%s/session-key", directory);
-        ASSERT_EQ_INT(stat(path, &st), 0);
-        ASSERT_EQ_UINT(st.st_mode & 07777, 0600);
 
         http_init(&h, true, NULL);
         with_session(id, header);
@@ -411,7 +409,43 @@ TEST(session_remembers_its_revision_across_a_restart_and_expires) {
         post(&h, header, PING, &b);
         ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
         http_done(&h);
-        (void) unlink(path);
-        (void) rmdir(directory);
+        (void) unsetenv("STATE_DIRECTORY");
+}
+
+TEST(deleted_session_is_unknown_to_every_listener_and_after_a_restart) {
+        _cleanup_tree_ char *directory = make_tree();
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        char id[65], header[100], request[300];
+        Listener *first, *second;
+        Http h;
+
+        ASSERT_EQ_INT(setenv("STATE_DIRECTORY", directory, 1), 0);
+        http_init(&h, true, NULL);
+        first = h.listener;
+        http_listen(&h);
+        second = h.listener;
+        post(&h, "", INITIALIZE, &b);
+        session_of(&b, id);
+        with_session(id, header);
+        h.listener = first;
+        http_locate(&h);
+        post(&h, header, PING, &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        (void) snprintf(request, sizeof(request), "DELETE /mcp HTTP/1.1\r\n" H "%s\r\n", header);
+        exchange(&h, request, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 204 ");
+        post(&h, header, PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+        h.listener = second;
+        http_locate(&h);
+        post(&h, header, PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+        (void) listener_free(first);
+        http_done(&h);
+
+        http_init(&h, true, NULL);
+        post(&h, header, PING, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+        http_done(&h);
         (void) unsetenv("STATE_DIRECTORY");
 }

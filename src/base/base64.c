@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "mcp/base64.h"
+#include "base/base64.h"
 
 #include <errno.h>
 #include <stdbool.h>
