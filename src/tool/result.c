@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "json/json.h"
 #include "tool/clean.h"
+#include "tool/result-text.h"
 
 /* Each character shown takes at least two bytes, for it is in both forms: more than this never fits. */
 #define SHOWN_CHARS_MAX (RESULT_BYTES_MAX / 2)
@@ -163,15 +164,23 @@ static int write_structured(const ExecResult *result, Shown shown, ResultView *v
         return json_writer_finish(&w);
 }
 
-static int write_content(const Buffer *structured, Buffer *b) {
+static int write_content(const Buffer *structured, ResultLayout layout, Buffer *b) {
+        _cleanup_buffer_ Buffer text = BUFFER_INIT(0);
         JsonWriter w = JSON_WRITER_INIT(b);
+        int r;
 
         json_begin_array(&w);
         json_begin_object(&w);
         json_key(&w, "type");
         json_string(&w, "text");
         json_key(&w, "text");
-        json_string_n(&w, structured->data, structured->n_bytes);
+        if (layout == RESULT_SECTIONS) {
+                r = result_text_write(structured, &text);
+                if (r < 0)
+                        return r;
+                json_raw(&w, text.data, text.n_bytes);
+        } else
+                json_string_n(&w, structured->data, structured->n_bytes);
         json_end_object(&w);
         json_end_array(&w);
         return json_writer_finish(&w);
@@ -222,7 +231,7 @@ int result_write_view(const ExecResult *result, const Settings *settings, Result
                 r = write_structured(result, shown, view, structured);
                 if (r < 0)
                         return r;
-                r = write_content(structured, content);
+                r = write_content(structured, view->layout, content);
                 if (r < 0)
                         return r;
                 if (structured->n_bytes + content->n_bytes <= RESULT_BYTES_MAX)
