@@ -400,6 +400,7 @@ Settings* settings_free(Settings *s) {
                 else if (is_strv(keys[i].kind))
                         strv_free(*(char***) member(&keys[i], s));
         free(s->listen_address);
+        free(s->python_version);
         if (s->auth_token)
                 explicit_bzero(s->auth_token, strlen(s->auth_token));
         free(s->auth_token);

@@ -81,6 +81,7 @@ typedef struct Settings {
         /* Not in files: variables and command line only */
         Transport transport;          /* MCP_EXEC_TRANSPORT */
         char *listen_address;         /* MCP_EXEC_ADDR: HOST:PORT, [V6]:PORT or :PORT; default :8080 */
+        char *python_version;         /* --python-version: of every program; NULL: the interpreter's */
         char *auth_token;             /* MCP_EXEC_AUTH_TOKEN, credential "auth-token"; wiped on free */
         bool has_output_limit_override; /* MCP_EXEC_MAX_OUTPUT_BYTES was set: also bounds the reply */
 

@@ -141,6 +141,7 @@ HintFacts engine_hint_facts(const ExecEngine *e) {
 
         return (HintFacts) {
                 .packages = e->parameters.packages,
+                .can_declare = *hello->sets_directory && *hello->uv && !s->packages.is_offline,
                 .tasks_max = smaller_known(s->tasks_max, hello->tasks_max),
                 .memory_max_bytes = smaller_known(s->memory_max_bytes, hello->memory_max_bytes),
                 .tmpfs_bytes = hello->tmpfs_bytes ?: s->tmpfs_bytes,

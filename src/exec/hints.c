@@ -101,16 +101,62 @@ static bool module_name(const char *line, char ret[static MODULE_CHARS_MAX + 1])
         return false;
 }
 
+/* Modules whose package has another name, as far as many look for them. */
+static const struct {
+        const char *module, *package;
+} other_names[] = {
+        { "Crypto", "pycryptodome" },
+        { "OpenSSL", "pyopenssl" },
+        { "PIL", "pillow" },
+        { "bs4", "beautifulsoup4" },
+        { "cv2", "opencv-python-headless" },
+        { "dateutil", "python-dateutil" },
+        { "docx", "python-docx" },
+        { "dotenv", "python-dotenv" },
+        { "fitz", "pymupdf" },
+        { "jwt", "pyjwt" },
+        { "pptx", "python-pptx" },
+        { "skimage", "scikit-image" },
+        { "sklearn", "scikit-learn" },
+        { "yaml", "pyyaml" },
+        /* Who asks for these wants something else. */
+        { "ensurepip", "NAME" },
+        { "pip", "NAME" },
+        { "uv", "NAME" },
+};
+
+/* "…declare it: …" with a package's name that probably is the right one. */
+static int say_how_to_declare(const char *module, Buffer *b) {
+        size_t n = strcspn(module, ".");
+
+        for (size_t i = 0; i < ELEMENTSOF(other_names); i++)
+                if (strlen(other_names[i].module) == n && strncmp(module, other_names[i].module, n) == 0) {
+                        module = other_names[i].package;
+                        n = strlen(module);
+                        break;
+                }
+        return buffer_printf(b, " Programs declare the packages they need: with the lines \"# /// script\", "
+                                "\"# dependencies = [\"%.*s\"]\" and \"# ///\" at the top, or in the "
+                                "argument dependencies of execute_python (a package may have another name "
+                                "than its module).", (int) n, module);
+}
+
 /* "The module … Installed: numpy, pandas, and 31 more." */
 static int say_missing_module(const char *module, const HintFacts *f, char **ret) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         size_t n_named = 0, n_packages = strv_length(f->packages);
         int r;
 
-        r = buffer_printf(&b, "The module '%s' is not installed here and cannot be installed, for there is "
-                              "no network in this sandbox.", module);
+        r = f->can_declare ?
+                    buffer_printf(&b, "The module '%s' is not installed here.", module) :
+                    buffer_printf(&b, "The module '%s' is not installed here and cannot be installed, for "
+                                      "there is no network in this sandbox.", module);
+        if (r >= 0 && f->can_declare)
+                r = say_how_to_declare(module, &b);
         if (r < 0)
                 return r;
+        if (f->can_declare && n_packages == 0)
+                return buffer_steal(&b, ret, NULL);
 
         STRV_FOREACH(p, f->packages) {
                 if (b.n_bytes > PACKAGES_CHARS_MAX)
@@ -148,7 +194,9 @@ static int find_cause(const char *line, const char *context, const HintFacts *f,
         if (line_has(line, network_words) ||
             (strstr(line, "Operation not permitted") && strstr(context, "socket"))) {
                 r = str_printf(ret_cause, "There is no network in this sandbox: every connection fails, so "
-                                          "pass what the program needs in its code or its stdin.");
+                                          "pass what the program needs in its code or its stdin.%s",
+                               f->can_declare ? " Packages are declared (see execute_python), not "
+                                                "downloaded." : "");
                 return r < 0 ? r : 1;
         }
 

@@ -470,6 +470,8 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .hint_facts = engine_hint_facts(j->engine),
                 .err = r->err,
         };
+        if (*j->environment) /* it sees other packages than the ones that everybody has */
+                f.hint_facts.packages = NULL;
         f.hint_facts.memory_max_bytes = smaller_limit(f.hint_facts.memory_max_bytes,
                                                       j->request->limits.memory_max_bytes);
         if (u) {

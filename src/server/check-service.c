@@ -21,12 +21,12 @@
 #include "json/json.h"
 #include "server/check.h"
 #include "server/launcher-connect.h"
+#include "server/one-call.h"
 #include "server/own-server.h"
 #include "server/system-socket.h"
 #include "tool/packages.h"
 
 #define ANSWER_USEC (60 * USEC_PER_SEC)
-#define LINE_BYTES_MAX_CHECK (2 * MIB)
 
 /* ---- The system service ---- */
 
@@ -185,87 +185,26 @@ void check_launcher(CheckContext *c) {
 
 /* What a program sees of its walls. No secret, and harmless without walls. */
 static const char probe[] =
-        "import os, sys\\ns = dict(l.split(':', 1) for l in open('/proc/self/status'))\\n"
-        "n = ','.join(l.split(':')[0].strip() for l in open('/proc/self/net/dev') if ':' in l)\\n"
-        "print(sys.version.split()[0], os.getuid(), s['Seccomp'].strip(), s['NoNewPrivs'].strip(), n)\\n";
+        "import os, sys\ns = dict(l.split(':', 1) for l in open('/proc/self/status'))\n"
+        "n = ','.join(l.split(':')[0].strip() for l in open('/proc/self/net/dev') if ':' in l)\n"
+        "print(sys.version.split()[0], os.getuid(), s['Seccomp'].strip(), s['NoNewPrivs'].strip(), n)\n";
 
-static int send_all(int fd, const char *text) {
-        for (size_t left = strlen(text); left > 0;) {
-                ssize_t n = send(fd, text, left, MSG_NOSIGNAL);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return -errno;
-                text += n;
-                left -= (size_t) n;
-        }
-        return 0;
-}
-
-/* Reads lines until the reply with id 2. Returns 1 with it, 0 when none comes, -errno. */
-static int read_reply(int fd, JsonValue **ret) {
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(LINE_BYTES_MAX_CHECK);
-        uint64_t end = now_monotonic_usec() + ANSWER_USEC;
-
-        for (;;) {
-                _cleanup_json_ JsonValue *message = NULL;
-                const char *newline = b.n_bytes > 0 ? memchr(b.data, '\n', b.n_bytes) : NULL;
-                struct pollfd p = { .fd = fd, .events = POLLIN };
-                int64_t id = 0;
-                char chunk[4096];
-                ssize_t n;
-                int r;
-
-                if (newline) {
-                        size_t n_line = (size_t) (newline - b.data);
-                        r = json_parse(b.data, n_line, &message);
-                        if (r < 0)
-                                return r;
-                        buffer_consume(&b, n_line + 1);
-                        if (r == 0 && (json_member(message, "error") ||
-                                       (json_get_integer(json_member(message, "id"), &id) && id == 2))) {
-                                *ret = TAKE_PTR(message);
-                                return 1;
-                        }
-                        continue;
-                }
-                if (now_monotonic_usec() >= end)
-                        return 0;
-                if (poll(&p, 1, 1000) <= 0)
-                        continue;
-                n = recv(fd, chunk, sizeof(chunk), MSG_DONTWAIT);
-                if (n < 0 && (errno == EAGAIN || errno == EINTR))
-                        continue;
-                if (n <= 0)
-                        return 0;
-                r = buffer_append(&b, chunk, (size_t) n);
-                if (r < 0)
-                        return r;
-        }
+static int write_probe(JsonWriter *w, const void *userdata) {
+        (void) userdata;
+        json_begin_object(w);
+        json_key(w, "code");
+        json_string(w, probe);
+        json_end_object(w);
+        return w->error;
 }
 
 static int run_probe(int fd, JsonValue **ret) {
-        static const char handshake[] =
-                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
-                "\"2025-06-18\","
-                "\"capabilities\":{},\"clientInfo\":{\"name\":\"mcp-exec check\",\"version\":\"1\"}}}\n"
-                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
-        _cleanup_free_ char *call = NULL;
-        int r;
-
-        r = str_printf(
-                &call,
-                "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"exec\","
-                "\"arguments\":{\"code\":\"%s\"}}}\n",
-                probe);
-        if (r < 0)
-                return r;
-        r = send_all(fd, handshake);
-        if (r >= 0)
-                r = send_all(fd, call);
-        if (r < 0)
-                return 0; /* gone already: no answer */
-        return read_reply(fd, ret);
+        return one_call(fd, &(const OneCall) {
+                .client = "mcp-exec check",
+                .tool = "exec",
+                .write_arguments = write_probe,
+                .timeout_usec = ANSWER_USEC,
+        }, ret);
 }
 
 static void report_facts(CheckContext *c, const char *printed) {
@@ -381,4 +320,65 @@ void check_packages(CheckContext *c) {
                           "%zu can be imported, but not all that models like to use", strv_length(found));
         } else
                 check_add(&c->report, CHECK_OK, "packages", NULL, "%zu can be imported", strv_length(found));
+}
+
+/* ---- Packages that programs declare ---- */
+
+static int write_nothing(JsonWriter *w, const void *userdata) {
+        (void) userdata;
+        json_begin_object(w);
+        json_end_object(w);
+        return w->error;
+}
+
+/* The server tells anybody; the index is not asked. Returns as one_call(). */
+static int ask_environment(const CheckContext *c, JsonValue **ret) {
+        _cleanup_free_ char *reason = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        int r;
+
+        if (c->uses_system_service) {
+                r = system_socket_connect(c->socket_path, &fd, &reason);
+                if (r != 0)
+                        return r < 0 ? r : 0;
+        } else {
+                fd = own_server_start(c->uid == 0 ? c->launcher_socket_path : NULL, /* is_verbose= */ false);
+                if (fd < 0)
+                        return fd;
+        }
+        return one_call(fd, &(const OneCall) {
+                .client = "mcp-exec check",
+                .tool = "check_environment",
+                .write_arguments = write_nothing,
+                .timeout_usec = ANSWER_USEC,
+        }, ret);
+}
+
+void check_sets(CheckContext *c) {
+        _cleanup_json_ JsonValue *reply = NULL;
+        const JsonValue *packages;
+        const char *problem, *uv = "";
+        bool is_possible = false;
+        int64_t n_sets = 0;
+        int r;
+
+        assert(c);
+
+        r = ask_environment(c, &reply);
+        if (r < 0)
+                c->report.is_incomplete = true;
+        if (r <= 0 || one_call_error(reply))
+                return; /* what does not answer was reported by the run */
+        packages = json_member(json_member(json_member(reply, "result"), "structuredContent"), "packages");
+        (void) json_get_bool(json_member(packages, "can_be_declared"), &is_possible);
+        (void) json_get_integer(json_member(packages, "sets"), &n_sets);
+        (void) json_get_string(json_member(packages, "uv"), &uv, NULL);
+        if (is_possible)
+                check_add(&c->report, CHECK_OK, "sets", NULL,
+                          "programs can declare packages; uv is %s, %" PRIi64 " sets are ready (whether the "
+                          "index answers is not tested)", *uv ? uv : "not needed", n_sets);
+        else
+                check_add(&c->report, CHECK_WARN, "sets",
+                          json_get_string(json_member(packages, "problem"), &problem, NULL) ? problem : NULL,
+                          "programs cannot declare packages");
 }

@@ -62,6 +62,8 @@ static int check_all(CheckContext *c) {
         if (c->uses_system_service || (c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK))
                 check_run(c, service_fd);
         check_packages(c);
+        if (c->uses_system_service || (c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK))
+                check_sets(c);
         return 0;
 }
 

@@ -38,3 +38,4 @@ int check_service(CheckContext *c, int *ret_fd); /* *ret_fd: connection to the s
 void check_launcher(CheckContext *c);
 void check_run(CheckContext *c, int service_fd);
 void check_packages(CheckContext *c);
+void check_sets(CheckContext *c); /* whether programs can declare more of them */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/macro.h"
+#include "server/stdio-options.h"
 
 /* argv[0] is "mcp-exec COMMAND", for getopt's messages. Returns the exit status of the process. */
 int command_stdio(int argc, char **argv);
@@ -15,6 +16,7 @@ int command_run(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_print_unit(int argc, char **argv);
 int command_token(int argc, char **argv);
+int command_env(int argc, char **argv);
 
 /* The two halves that a bare `mcp-exec` chooses between by MCP_EXEC_TRANSPORT. */
 typedef struct StdioOptions {
@@ -23,6 +25,8 @@ typedef struct StdioOptions {
         bool is_single;                   /* one call is to be expected: keep nothing ready, be silent */
         const char *socket_path;          /* of the system service */
         const char *launcher_socket_path; /* NULL: start the user's own launcher */
+        const char *programs_directory;   /* of those that prepare packages; NULL: the installed ones */
+        StdioSettings settings;
 } StdioOptions;
 int stdio_main(const StdioOptions *options);
 
@@ -32,6 +36,7 @@ typedef struct ServeOptions {
         bool no_auth;
         bool is_verbose;
         const char *launcher_socket_path;
+        const char *programs_directory;   /* as above */
         const char *token_file, *metadata_file; /* NULL: the system's, where there is one */
 } ServeOptions;
 int serve_main(const ServeOptions *options);

@@ -19,20 +19,25 @@
 #include "server/fd-store.h"
 #include "server/launcher-connect.h"
 #include "server/metrics.h"
+#include "server/package-setup.h"
 #include "server/principals.h"
+#include "tool/interpreters.h"
 #include "tool/packages.h"
 #include "tool/tool.h"
 
 static const char instructions[] =
         "Runs Python 3 programs. Each call is a new process in a new sandbox: nothing is kept between "
-        "calls, there is no network, and packages cannot be installed. Print what you want to see. The "
-        "result tells how the program ended; \"message\" and \"hints\" say what to change when it failed.";
+        "calls, and there is no network. Packages are not installed by pip: a script declares them, see "
+        "execute_python. Print what you want to see. The result tells how the program ended; \"message\" "
+        "and \"hints\" say what to change when it failed.";
 
 struct Daemon {
         DaemonParameters parameters;
         LauncherConnect connect;
-        char **packages;
+        char **packages, **default_packages, **interpreters;
         ExecEngine *engine;
+        Python *python;
+        char *state_directory;
         RunTable *runs;
         ToolRegistry *registry;
         McpServer *server;
@@ -250,6 +255,23 @@ static void result_dropped(const char *run_id, void *userdata) {
         results_changed(d);
 }
 
+static int make_python(Daemon *d) {
+        PythonParameters python = {
+                .event = d->parameters.event,
+                .settings = d->parameters.settings,
+                .engine = d->engine,
+                .programs_directory = d->parameters.programs_directory ?: MCP_EXEC_LIBDIR "/prepare",
+        };
+        int r;
+
+        r = packages_find_state_directory(!d->parameters.launcher_socket_path, &d->state_directory);
+        if (r < 0)
+                return r;
+        python.state_directory = d->state_directory;
+        r = python_new(&python, &d->python);
+        return r < 0 ? r : packages_use_default(d->python, d->parameters.settings, &d->default_packages);
+}
+
 static int make_parts(Daemon *d) {
         const DaemonParameters *p = &d->parameters;
         ExecEngineParameters engine = {
@@ -278,16 +300,28 @@ static int make_parts(Daemon *d) {
                 .on_dropped = result_dropped,
                 .userdata = d,
         };
+        ToolRegistryParameters tools = {
+                .event = p->event,
+                .settings = p->settings,
+                .interpreters = d->interpreters,
+        };
         int r;
 
         r = exec_engine_new(&engine, &d->engine);
+        if (r < 0)
+                return r;
+        r = make_python(d);
         if (r < 0)
                 return r;
         runs.engine = d->engine;
         r = run_table_new(&runs, &d->runs);
         if (r < 0)
                 return r;
-        r = tool_registry_new(p->event, p->settings, d->runs, d->packages, &d->registry);
+        tools.engine = d->engine;
+        tools.packages = d->default_packages ?: d->packages;
+        tools.runs = d->runs;
+        tools.python = d->python;
+        r = tool_registry_new(&tools, &d->registry);
         if (r < 0)
                 return r;
         return mcp_server_new(&server, &d->server);
@@ -307,7 +341,8 @@ int daemon_new(const DaemonParameters *p, Daemon **ret) {
                 return -ENOMEM;
         *d = (Daemon) {
                 .parameters = *p,
-                .connect = { .socket_path = p->launcher_socket_path, .is_quiet = p->is_quiet },
+                .connect = { .socket_path = p->launcher_socket_path, .uv_path = p->uv_path,
+                             .is_quiet = p->is_quiet },
         };
         /* The user's launcher is given the variable and obeys it. */
         if (p->launcher_socket_path)
@@ -319,6 +354,10 @@ int daemon_new(const DaemonParameters *p, Daemon **ret) {
         if (r < 0)
                 /* Only descriptions get poorer. */
                 (void) log_warning_errno(r, "Cannot list the installed Python packages");
+
+        r = tool_interpreters_scan(p->settings, &d->interpreters);
+        if (r < 0)
+                return r;
 
         r = make_parts(d);
         if (r < 0)
@@ -336,8 +375,12 @@ Daemon* daemon_free(Daemon *d) {
         (void) mcp_server_free(d->server);
         (void) tool_registry_free(d->registry);
         (void) run_table_free(d->runs);
+        (void) python_free(d->python);
         (void) exec_engine_free(d->engine);
         (void) strv_free(d->packages);
+        (void) strv_free(d->default_packages);
+        (void) strv_free(d->interpreters);
+        free(d->state_directory);
         free(d);
         return NULL;
 }
@@ -355,4 +398,9 @@ ExecEngine* daemon_engine(const Daemon *d) {
 RunTable* daemon_runs(const Daemon *d) {
         assert(d);
         return d->runs;
+}
+
+Python* daemon_python(const Daemon *d) {
+        assert(d);
+        return d->python;
 }

@@ -12,6 +12,7 @@
 #include "exec/exec.h"
 #include "exec/run-table.h"
 #include "mcp/mcp.h"
+#include "python/python.h"
 
 typedef struct Daemon Daemon;
 
@@ -19,6 +20,8 @@ typedef struct DaemonParameters {
         sd_event *event;
         const Settings *settings;
         const char *launcher_socket_path; /* NULL: the user's own launcher, our child */
+        const char *programs_directory;   /* those that prepare packages; NULL: the installed ones */
+        const char *uv_path;              /* for our child; NULL: it reads its own settings */
         bool is_quiet;                    /* our child's log lines are not shown */
         bool has_audit;                   /* write a journal record for each finished run */
         bool has_fd_store;                /* kept results survive us: fd-store.h */
@@ -37,6 +40,7 @@ DEFINE_CLEANUP(Daemon*, daemon_free);
 McpServer* daemon_server(const Daemon *d);
 ExecEngine* daemon_engine(const Daemon *d);
 RunTable* daemon_runs(const Daemon *d);
+Python* daemon_python(const Daemon *d);
 
 /* With MCP_EXEC_PYTHON set, asks the launcher which Python it runs, and calls on_ready when that is known
  * (or the launcher cannot be reached). Without the variable on_ready is called at once. Returns 0 or -errno.

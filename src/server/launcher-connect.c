@@ -127,9 +127,11 @@ static int fill_attributes(posix_spawnattr_t *attributes) {
         return -r;
 }
 
-static int spawn_launcher(int connection_fd, char *const *environment, bool is_quiet) {
-        static const char name[] = "mcp-exec-launcher", user[] = "--user", connection[] = "--connection=3";
-        char *const argv[] = { (char*) name, (char*) user, (char*) connection, NULL };
+static int spawn_launcher(int connection_fd, char *const *environment, const LauncherConnect *c) {
+        static const char name[] = "mcp-exec-launcher", user[] = "--user", connection[] = "--connection=3",
+                          uv[] = "--uv-path";
+        char *const argv[] = { (char*) name, (char*) user, (char*) connection,
+                               (char*) (c->uv_path ? uv : NULL), (char*) c->uv_path, NULL };
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attributes;
         pid_t pid;
@@ -144,7 +146,7 @@ static int spawn_launcher(int connection_fd, char *const *environment, bool is_q
                 return r;
         }
 
-        r = fill_file_actions(&actions, connection_fd, is_quiet);
+        r = fill_file_actions(&actions, connection_fd, c->is_quiet);
         if (r == 0)
                 r = fill_attributes(&attributes);
         if (r == 0)
@@ -155,7 +157,7 @@ static int spawn_launcher(int connection_fd, char *const *environment, bool is_q
         return r;
 }
 
-static int connect_user(bool is_quiet, char **reterr_message) {
+static int connect_user(const LauncherConnect *c, char **reterr_message) {
         _cleanup_strv_ char **environment = NULL;
         _cleanup_close_ int ours = -EBADF, theirs = -EBADF;
         int r, pair[2];
@@ -173,7 +175,7 @@ static int connect_user(bool is_quiet, char **reterr_message) {
         if (signal(SIGCHLD, SIG_IGN) == SIG_ERR)
                 return -errno;
 
-        r = spawn_launcher(theirs, environment, is_quiet);
+        r = spawn_launcher(theirs, environment, c);
         if (r == -ENOENT || r == -EACCES)
                 (void) str_printf(reterr_message,
                                   "The launcher %s is not there or cannot be started. Install the "
@@ -195,5 +197,5 @@ int launcher_connect(void *userdata, char **reterr_message) {
         assert(reterr_message);
 
         return c->socket_path ? connect_system(c->socket_path, reterr_message) :
-                                connect_user(c->is_quiet, reterr_message);
+                                connect_user(c, reterr_message);
 }

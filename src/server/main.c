@@ -25,6 +25,7 @@ static const struct {
         { "check",      command_check      },
         { "print-unit", command_print_unit },
         { "token",      command_token      },
+        { "env",        command_env        },
 };
 
 static const char help_text[] =
@@ -37,6 +38,7 @@ static const char help_text[] =
         "  serve        Serve the sockets that systemd hands over, or those of --listen\n"
         "  run FILE|-   Run one Python program in the sandbox\n"
         "  check        Tell whether this machine can run sandboxes, and what to do if not\n"
+        "  env          Make sets of packages ahead, list and remove them\n"
         "  token        Make, list and remove the tokens of HTTP clients\n"
         "  print-unit   Show every property of the unit that a program would get\n"
         "\n"

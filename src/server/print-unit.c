@@ -19,7 +19,8 @@ static const char help_text[] =
         "Options:\n"
         "      --user               As under a user's own service manager\n"
         "      --manager-version N  As with this version of systemd\n"
-        "      --profile NAME       Of a program (run), or of what prepares packages (parse, fetch, install)\n"
+        "      --profile NAME       Of a program (run), or of what prepares packages (parse, fetch, "
+        "install)\n"
         "  -h, --help               Show this help\n";
 
 int command_print_unit(int argc, char **argv) {

@@ -28,6 +28,8 @@ static const char help_text[] =
         "      --no-auth               Serve HTTP without a token: whoever reaches the port runs code\n"
         "      --launcher-socket PATH  The launcher's socket (default: " MCP_EXEC_LAUNCHER_SOCKET_PATH ";\n"
         "                              started by hand and not as root: the user's own launcher)\n"
+        "      --prepare-directory PATH  The programs that prepare packages\n"
+        "                              (default: " MCP_EXEC_LIBDIR "/prepare)\n"
         "      --token-file PATH       Named tokens and limits\n"
         "                              (default: " MCP_EXEC_TOKEN_FILE ")\n"
         "      --metadata-file PATH    OAuth metadata\n"
@@ -102,6 +104,7 @@ int serve_main(const ServeOptions *options) {
         parameters = (ServiceParameters) {
                 .sockets = &sockets,
                 .launcher_socket_path = choose_launcher(options),
+                .programs_directory = options->programs_directory,
                 .no_auth = options->no_auth,
         };
         parameters.is_user = !parameters.launcher_socket_path;
@@ -139,6 +142,7 @@ int command_serve(int argc, char **argv) {
                 OPTION_LAUNCHER_SOCKET,
                 OPTION_TOKEN_FILE,
                 OPTION_METADATA_FILE,
+                OPTION_PREPARE_DIRECTORY,
         };
         static const struct option table[] = {
                 { "listen",          required_argument, NULL, OPTION_LISTEN          },
@@ -146,6 +150,7 @@ int command_serve(int argc, char **argv) {
                 { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
                 { "token-file",      required_argument, NULL, OPTION_TOKEN_FILE      },
                 { "metadata-file",   required_argument, NULL, OPTION_METADATA_FILE   },
+                { "prepare-directory", required_argument, NULL, OPTION_PREPARE_DIRECTORY },
                 { "verbose",         no_argument,       NULL, 'v'                    },
                 { "help",            no_argument,       NULL, 'h'                    },
                 {},
@@ -176,6 +181,9 @@ int command_serve(int argc, char **argv) {
                         break;
                 case OPTION_METADATA_FILE:
                         options.metadata_file = optarg;
+                        break;
+                case OPTION_PREPARE_DIRECTORY:
+                        options.programs_directory = optarg;
                         break;
                 }
         if (line.status != COMMAND_GOES_ON)

@@ -204,7 +204,8 @@ static void idle_changed(Service *s) {
         if (!p->sockets->is_activated || listener_settings(s)->exit_idle_usec == 0)
                 return;
         /* The service manager drops what it stores for us when we are gone and no start is due. */
-        if (n_connections(s) > 0 || n_runs(s) > 0 || run_table_n_kept(daemon_runs(s->daemon)) > 0) {
+        if (n_connections(s) > 0 || n_runs(s) > 0 || run_table_n_kept(daemon_runs(s->daemon)) > 0 ||
+            !python_is_idle(daemon_python(s->daemon))) {
                 if (s->idle_timer)
                         (void) sd_event_source_set_enabled(s->idle_timer, SD_EVENT_OFF);
                 return;
@@ -411,6 +412,7 @@ static int set_up(Service *s) {
         DaemonParameters daemon = {
                 .settings = s->parameters.settings,
                 .launcher_socket_path = s->parameters.launcher_socket_path,
+                .programs_directory = s->parameters.programs_directory,
                 .has_audit = true,
                 .principals = s->parameters.principals,
                 .has_fd_store = s->parameters.sockets->is_activated,

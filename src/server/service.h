@@ -13,6 +13,7 @@ typedef struct ServiceParameters {
         const Settings *settings;
         ServiceSockets *sockets;          /* their fds are taken one by one */
         const char *launcher_socket_path; /* NULL: the user's own launcher */
+        const char *programs_directory;   /* of those that prepare packages; NULL: the installed ones */
         bool is_user;                     /* how the settings were loaded, for a reload */
         bool no_auth;
         Principals *principals;           /* read again at a reload */

@@ -32,9 +32,16 @@ static const char help_text[] =
         "      --no-bridge             Do not use the system service\n"
         "      --socket PATH           The system service's socket (default: " MCP_EXEC_SOCKET_PATH ")\n"
         "      --launcher-socket PATH  Use the launcher that listens here instead of one of our own\n"
+        "      --prepare-directory PATH  The programs that prepare packages (default: " MCP_EXEC_LIBDIR
+        "/prepare)\n"
         "      --single                Expect one call: keep no sandbox ready, say only what is wrong\n"
         "  -v, --verbose               Say more on standard error, also one line for each run\n"
-        "  -h, --help                  Show this help\n";
+        "  -h, --help                  Show this help\n"
+        "\n"
+        "In place of the settings, where the system service is not used:\n"
+        "      --python-version X.Y    Python of every program (default: that of Python=)\n"
+        "      --max-timeout SECONDS, --default-timeout SECONDS, --max-output-bytes N, --uv-path PATH\n"
+        "Accepted for compatibility: --sandbox-backend native, --no-warm-cache\n";
 
 /* Of one process that serves one client itself. */
 typedef struct Stdio {
@@ -80,6 +87,8 @@ static int serve_client(sd_event *event, const Settings *settings, const StdioOp
                 .event = event,
                 .settings = settings,
                 .launcher_socket_path = options->launcher_socket_path,
+                .programs_directory = options->programs_directory,
+                .uv_path = stdio_settings_uv_path(&options->settings),
                 .is_quiet = options->is_single,
                 .has_audit = options->is_verbose || audit_has_journal(),
         };
@@ -117,6 +126,8 @@ static int run_here(const StdioOptions *options) {
         int r;
 
         r = settings_load(/* is_user= */ true, &settings, &message);
+        if (r >= 0)
+                r = stdio_settings_apply(&options->settings, settings, &message);
         if (r < 0) {
                 if (message)
                         log_error("%s", message);
@@ -164,6 +175,7 @@ int stdio_main(const StdioOptions *options) {
         r = system_socket_connect(options->socket_path, &fd, &reason);
         if (r == 0) {
                 tell_ignored_variables();
+                stdio_settings_tell_ignored(&options->settings);
                 return bridge_run(fd);
         }
 
@@ -177,14 +189,22 @@ int stdio_main(const StdioOptions *options) {
 }
 
 int command_stdio(int argc, char **argv) {
-        enum { OPTION_NO_BRIDGE = 0x100, OPTION_SOCKET, OPTION_LAUNCHER_SOCKET, OPTION_SINGLE };
+        enum {
+                OPTION_NO_BRIDGE = 0x100,
+                OPTION_SOCKET,
+                OPTION_LAUNCHER_SOCKET,
+                OPTION_PREPARE_DIRECTORY,
+                OPTION_SINGLE
+        };
         static const struct option table[] = {
                 { "no-bridge",       no_argument,       NULL, OPTION_NO_BRIDGE       },
                 { "socket",          required_argument, NULL, OPTION_SOCKET          },
                 { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
+                { "prepare-directory", required_argument, NULL, OPTION_PREPARE_DIRECTORY },
                 { "single",          no_argument,       NULL, OPTION_SINGLE          },
                 { "verbose",         no_argument,       NULL, 'v'                    },
                 { "help",            no_argument,       NULL, 'h'                    },
+                STDIO_OPTIONS,
                 {},
         };
         CommandLine line = {
@@ -206,10 +226,16 @@ int command_stdio(int argc, char **argv) {
                         options.launcher_socket_path = optarg;
                         options.no_bridge = true;
                         break;
+                case OPTION_PREPARE_DIRECTORY:
+                        options.programs_directory = optarg;
+                        break;
                 case OPTION_SINGLE:
                         options.is_single = true;
                         log_open("mcp-exec", LOG_WARNING);
                         break;
+                default:
+                        if (stdio_settings_take(&options.settings, c, optarg) != 0)
+                                return COMMAND_USAGE;
                 }
         if (line.status != COMMAND_GOES_ON)
                 return line.status;

@@ -61,7 +61,7 @@ static const char* find_package(char *const *packages, const char *name) {
         return NULL;
 }
 
-static int describe_packages(char *const *packages, Buffer *b) {
+int exec_describe_packages(char *const *packages, Buffer *b) {
         size_t n = 0, n_all = strv_length(packages);
         int r;
 
@@ -85,15 +85,15 @@ static int describe_packages(char *const *packages, Buffer *b) {
         return r < 0 ? r : buffer_append_str(b, ".");
 }
 
-static int describe_limits(const Settings *s, Buffer *b) {
+static int describe_limits(const Settings *s, const char *timeout_name, Buffer *b) {
         return buffer_printf(
                 b,
-                "Limits: %s unless timeout_s says otherwise (at most %s), %s of memory, %u%% of a CPU, "
+                "Limits: %s unless %s says otherwise (at most %s), %s of memory, %u%% of a CPU, "
                 "%" PRIu64 " processes and threads, %s of files in the working directory and /tmp "
                 "(all of it in memory). ",
-                size_text_usec(s->default_timeout_usec).text, size_text_usec(s->max_timeout_usec).text,
-                size_text_bytes(s->memory_max_bytes).text, s->cpu_quota_percent, s->tasks_max,
-                size_text_bytes(s->tmpfs_bytes).text);
+                size_text_usec(s->default_timeout_usec).text, timeout_name,
+                size_text_usec(s->max_timeout_usec).text, size_text_bytes(s->memory_max_bytes).text,
+                s->cpu_quota_percent, s->tasks_max, size_text_bytes(s->tmpfs_bytes).text);
 }
 
 static int describe_output(const Settings *s, Buffer *b) {
@@ -122,21 +122,14 @@ static int describe_long_runs(const Settings *s, Buffer *b) {
         return r < 0 ? r : buffer_printf(b, "get_run with offset shows output that was left out. ");
 }
 
-static int describe(const ToolRegistry *registry, Buffer *b) {
-        const Settings *s = registry->settings;
+int exec_describe_running(const Settings *s, const char *timeout_name, Buffer *b) {
         int r;
 
-        r = buffer_append_str(
-                b, "Runs a Python 3 program in a fresh sandbox and returns what it printed. Send the "
-                   "whole program each time: nothing (variables, files, processes) is kept between calls. "
-                   "Print what you want to see; the value of a last expression is not shown.\n\n"
-                   "No network, no package installation, no display. ");
-        if (r >= 0)
-                r = describe_packages(registry->packages, b);
-        if (r >= 0)
-                r = buffer_append_str(b, "\n\n");
-        if (r >= 0)
-                r = describe_limits(s, b);
+        assert(s);
+        assert(timeout_name);
+        assert(b);
+
+        r = describe_limits(s, timeout_name, b);
         if (r >= 0)
                 r = describe_output(s, b);
         if (r >= 0)
@@ -153,27 +146,49 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
         return r;
 }
 
+static int describe(const ToolRegistry *registry, Buffer *b) {
+        int r;
+
+        r = buffer_append_str(
+                b, "Runs a Python 3 program in a fresh sandbox and returns what it printed. Send the "
+                   "whole program each time: nothing (variables, files, processes) is kept between calls. "
+                   "Print what you want to see; the value of a last expression is not shown.\n\n"
+                   "No network, no display, no pip. ");
+        if (r >= 0)
+                r = exec_describe_packages(registry->packages, b);
+        if (r >= 0)
+                r = buffer_append_str(b,
+                                      " Other packages: declare them in a PEP 723 block (# /// script), or "
+                                      "use execute_python.\n\n");
+        return r < 0 ? r : exec_describe_running(registry->settings, "timeout_s", b);
+}
+
+void exec_describe_timeout(const Settings *s, char ret[static EXEC_TIMEOUT_TEXT_BYTES]) {
+        (void) snprintf(ret, EXEC_TIMEOUT_TEXT_BYTES,
+                        "Time limit in whole seconds. Default (also for 0) %" PRIu64
+                        ", otherwise clamped to 1 to %" PRIu64 ".",
+                        s->default_timeout_usec / USEC_PER_SEC, s->max_timeout_usec / USEC_PER_SEC);
+}
+
+const char exec_background_text[] =
+        "Answer at once with a run_id while the program runs on; get_run has the result.";
+
 static void write_input_schema(JsonWriter *w, const Settings *s) {
-        char code[160], timeout[200], input[200], background[200];
+        char code[160], timeout[EXEC_TIMEOUT_TEXT_BYTES], input[200];
         const SchemaProperty properties[] = {
                 { "code", "string", code, .is_required = true },
                 { "timeout_s", "integer", timeout },
                 { "stdin", "string", input },
-                { "background", "boolean", background },
+                { "background", "boolean", exec_background_text },
         };
 
         (void) snprintf(code, sizeof(code), "The Python program; runs as main.py. At most %s.",
                         size_text_bytes(s->max_code_bytes).text);
-        (void) snprintf(timeout, sizeof(timeout),
-                        "Time limit in whole seconds. Default (also for 0) %" PRIu64
-                        ", otherwise clamped to 1 to %" PRIu64 ".",
-                        s->default_timeout_usec / USEC_PER_SEC, s->max_timeout_usec / USEC_PER_SEC);
+        exec_describe_timeout(s, timeout);
         (void) snprintf(input, sizeof(input),
                         "What the program reads from its standard input; empty by default. "
                         "At most %s.",
                         size_text_bytes(s->max_stdin_bytes).text);
-        (void) snprintf(background, sizeof(background),
-                        "Answer at once with a run_id while the program runs on; get_run has the result.");
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
 }
 
@@ -257,8 +272,22 @@ void exec_tool_write_annotations(JsonWriter *w, McpVersion version, const char *
         json_key(w, "idempotentHint");
         json_boolean(w, hints->is_idempotent);
         json_key(w, "openWorldHint");
-        json_boolean(w, false);
+        json_boolean(w, hints->is_open_world);
         json_end_object(w);
+}
+
+void exec_tool_write_head(JsonWriter *w, McpVersion version, const char *name, const char *title,
+                          const char *description, size_t n_description) {
+        json_begin_object(w);
+        json_key(w, "name");
+        json_string(w, name);
+        if (version >= MCP_2025_06_18) {
+                json_key(w, "title");
+                json_string(w, title);
+        }
+        json_key(w, "description");
+        json_string_n(w, description, n_description);
+        json_key(w, "inputSchema");
 }
 
 int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {
@@ -270,16 +299,7 @@ int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter
         if (r < 0)
                 return r;
 
-        json_begin_object(w);
-        json_key(w, "name");
-        json_string(w, tool_exec.name);
-        if (version >= MCP_2025_06_18) {
-                json_key(w, "title");
-                json_string(w, title);
-        }
-        json_key(w, "description");
-        json_string_n(w, description.data, description.n_bytes);
-        json_key(w, "inputSchema");
+        exec_tool_write_head(w, version, tool_exec.name, title, description.data, description.n_bytes);
         write_input_schema(w, registry->settings);
         if (version >= MCP_2025_06_18) {
                 json_key(w, "outputSchema");

@@ -21,7 +21,7 @@ typedef struct ExecArguments {
 } ExecArguments;
 
 /* 0 and absent mean the default; everything else is clamped, as the predecessor does it. */
-static uint64_t pick_timeout(const Settings *s, const JsonValue *v) {
+uint64_t exec_pick_timeout(const Settings *s, const JsonValue *v) {
         int64_t seconds = 0;
 
         if (v)
@@ -49,6 +49,26 @@ static int check_size(const char *name, size_t n_bytes, uint64_t max_bytes, char
         return r < 0 ? r : -EBADMSG;
 }
 
+int exec_take_program(const Settings *s, const char *name, const JsonValue *v, ExecRequest *q,
+                      char **reterr_message) {
+        const char *program;
+        int r;
+
+        (void) json_get_string(v, &program, &q->code_bytes);
+        if (is_blank(program)) {
+                r = str_printf(reterr_message, "%s must not be empty", name);
+                return r < 0 ? r : -EBADMSG;
+        }
+        r = check_size(name, q->code_bytes, s->max_code_bytes, reterr_message);
+        if (r < 0)
+                return r;
+        r = str_copy(&q->code, program);
+        if (r < 0)
+                return r;
+        sha256_hex(q->code, q->code_bytes, q->code_sha256);
+        return 0;
+}
+
 /* -EBADMSG: *reterr_message tells the caller what to change. */
 static int read_arguments(const Settings *s, const JsonValue *arguments, ExecRequest *q,
                           bool *ret_background, char **reterr_message) {
@@ -59,22 +79,14 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
                 { "stdin", JSON_STRING, .accepts_null = true, .ret = &a.stdin_data },
                 { "background", JSON_BOOL, .accepts_null = true, .ret = &a.background },
         };
-        const char *code, *input;
+        const char *input;
         int r;
 
         r = json_read_object(arguments, NULL, fields, ELEMENTSOF(fields), reterr_message);
         if (r < 0)
                 return r;
 
-        (void) json_get_string(a.code, &code, &q->code_bytes);
-        if (is_blank(code)) {
-                r = str_copy(reterr_message, "code must not be empty");
-                return r < 0 ? r : -EBADMSG;
-        }
-        r = check_size("code", q->code_bytes, s->max_code_bytes, reterr_message);
-        if (r < 0)
-                return r;
-        r = str_copy(&q->code, code);
+        r = exec_take_program(s, "code", a.code, q, reterr_message);
         if (r < 0)
                 return r;
         if (a.stdin_data) {
@@ -89,15 +101,14 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
         *ret_background = false;
         if (a.background)
                 (void) json_get_bool(a.background, ret_background);
-        q->timeout_usec = pick_timeout(s, a.timeout_s);
-        sha256_hex(q->code, q->code_bytes, q->code_sha256);
+        q->timeout_usec = exec_pick_timeout(s, a.timeout_s);
         return 0;
 }
 
-static int read_caller(const McpCall *call, ExecRequest *q) {
+static int read_caller(const McpCall *call, const char *tool, ExecRequest *q) {
         int r;
 
-        r = str_copy(&q->tool, tool_exec.name);
+        r = str_copy(&q->tool, tool);
         if (r < 0)
                 return r;
         r = str_copy(&q->principal, mcp_call_principal(call));
@@ -128,23 +139,51 @@ static uint64_t pick_wait(const ToolRegistry *registry, const McpCall *call, boo
         return sync_limit_usec;
 }
 
-/* Takes the request on success only. Returns 0, EXEC_E_BUSY with a message, or -errno. */
-static int start(ToolRegistry *registry, McpCall *call, ExecRequest *take_request, bool is_background,
-                 char **reterr_message) {
-        RunCallParameters p = {
+/* Packages, or an interpreter, that the program may want. Most programs want none and pay nothing. */
+static int want_packages(ToolRegistry *registry, ExecRequest *q, char *const *dependencies) {
+        PythonScript script = {
+                .text = q->code,
+                .text_bytes = q->code_bytes,
+                .dependencies = dependencies,
+                .python_version = registry->settings->python_version,
+        };
+
+        if (strv_length(dependencies) == 0 && !script.python_version &&
+            !python_has_block(q->code, q->code_bytes))
+                return python_attach_default(registry->python, q);
+        return python_attach(registry->python, q, &script);
+}
+
+int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
+              const ExecCallParameters *p) {
+        _cleanup_free_ char *message = NULL;
+        RunCallParameters run_call = {
                 .registry = registry,
                 .call = call,
                 .is_beginner = true,
-                .wait_usec = pick_wait(registry, call, is_background),
+                .wait_usec = pick_wait(registry, call, p->is_background),
+                .view.layout = p->layout,
         };
         int r;
 
-        r = run_table_submit(registry->runs, take_request, &p.run, reterr_message);
-        if (r != 0)
+        r = read_caller(call, p->tool, take_request);
+        if (r < 0)
                 return r;
-        r = run_call_new(&p);
+        r = want_packages(registry, take_request, p->dependencies);
+        if (r < 0)
+                return r;
+        r = run_table_submit(registry->runs, take_request, &run_call.run, &message);
+        if (r == EXEC_E_BUSY) {
+                (void) exec_request_free(take_request);
+                mcp_call_fail(call,
+                              message ? message : "busy: too many programs are running; try again later");
+                return 0;
+        }
+        if (r < 0)
+                return r;
+        r = run_call_new(&run_call);
         if (r < 0) { /* the request is the run's by now, so the answer is ours to give */
-                run_abandon(p.run);
+                run_abandon(run_call.run);
                 mcp_call_fail(call, "The server is out of memory. Try again later.");
         }
         return 0;
@@ -153,29 +192,20 @@ static int start(ToolRegistry *registry, McpCall *call, ExecRequest *take_reques
 static int call_exec(ToolRegistry *registry, const JsonValue *arguments, McpCall *call) {
         _cleanup_(exec_request_freep) ExecRequest *q = NULL;
         _cleanup_free_ char *message = NULL;
-        bool is_background;
+        ExecCallParameters p = { .tool = tool_exec.name };
         int r;
 
         r = exec_request_new(&q);
         if (r < 0)
                 return r;
-        r = read_arguments(registry->settings, arguments, q, &is_background, &message);
+        r = read_arguments(registry->settings, arguments, q, &p.is_background, &message);
         if (r == -EBADMSG) {
                 mcp_call_fail(call, message);
                 return 0;
         }
         if (r < 0)
                 return r;
-        r = read_caller(call, q);
-        if (r < 0)
-                return r;
-
-        r = start(registry, call, q, is_background, &message);
-        if (r == EXEC_E_BUSY) {
-                mcp_call_fail(call,
-                              message ? message : "busy: too many programs are running; try again later");
-                return 0;
-        }
+        r = exec_call(registry, call, q, &p);
         if (r < 0)
                 return r;
         TAKE_PTR(q);

@@ -2,9 +2,31 @@
 #pragma once
 
 /* The exec tool, in two files: how it runs (exec.c) and what it tells about itself (exec-schema.c). What
- * other tools tell alike is here as well. */
+ * other tools do and tell alike is here as well. */
 
 #include "tool/registry.h"
+#include "tool/result.h"
+
+/* ---- How it runs ---- */
+
+/* A call's program into its request: not empty, not too large. name: the argument's, for the message.
+ * -EBADMSG: *reterr_message tells the caller what to change. */
+int exec_take_program(const Settings *s, const char *name, const JsonValue *v, ExecRequest *q,
+                      char **reterr_message);
+uint64_t exec_pick_timeout(const Settings *s, const JsonValue *v); /* NULL, and 0 seconds: the default */
+
+typedef struct ExecCallParameters {
+        const char *tool;
+        char *const *dependencies; /* beside those of the program's own block; may be NULL */
+        bool is_background;
+        ResultLayout layout;
+} ExecCallParameters;
+
+/* Runs the request for the call, after its packages are there. Takes the request and answers in every case
+ * but -errno. */
+int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request, const ExecCallParameters *p);
+
+/* ---- What it tells ---- */
 
 int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter *w);
 
@@ -12,8 +34,20 @@ int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter
 int exec_tool_write_output_schema(JsonWriter *w, bool has_pages);
 
 typedef struct ToolHints {
-        bool is_read_only, is_idempotent;
+        bool is_read_only, is_idempotent, is_open_world;
 } ToolHints;
+
+/* Everything of a tool before the schema of its input: name, title, description. */
+void exec_tool_write_head(JsonWriter *w, McpVersion version, const char *name, const char *title,
+                          const char *description, size_t n_description);
+
+/* Sentences on packages, limits and long runs, for descriptions. timeout_name: the argument's. */
+int exec_describe_packages(char *const *packages, Buffer *b);
+int exec_describe_running(const Settings *s, const char *timeout_name, Buffer *b);
+
+#define EXEC_TIMEOUT_TEXT_BYTES 200
+void exec_describe_timeout(const Settings *s, char ret[static EXEC_TIMEOUT_TEXT_BYTES]);
+extern const char exec_background_text[];
 
 /* Nothing for revisions that have no annotations. */
 void exec_tool_write_annotations(JsonWriter *w, McpVersion version, const char *title,

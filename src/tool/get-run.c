@@ -64,7 +64,8 @@ static int call_get_run(ToolRegistry *registry, const JsonValue *arguments, McpC
                         mcp_call_fail(call, "offset must not be negative");
                         return 0;
                 }
-                p.view = (ResultView) { RESULT_PAGE, { (uint64_t) offset, (uint64_t) offset }, false };
+                p.view = (ResultView){ .part = RESULT_PAGE,
+                                       .from = { (uint64_t) offset, (uint64_t) offset } };
         }
         p.run = find_run(registry, call, a.run_id);
         if (!p.run)
@@ -112,20 +113,6 @@ static int call_cancel_run(ToolRegistry *registry, const JsonValue *arguments, M
 
 static const char run_id_text[] = "The run_id of the answer that said \"running\", or of a truncated one.";
 
-static void write_head(JsonWriter *w, McpVersion version, const char *name, const char *title,
-                       const char *description) {
-        json_begin_object(w);
-        json_key(w, "name");
-        json_string(w, name);
-        if (version >= MCP_2025_06_18) {
-                json_key(w, "title");
-                json_string(w, title);
-        }
-        json_key(w, "description");
-        json_string(w, description);
-        json_key(w, "inputSchema");
-}
-
 static int write_tail(JsonWriter *w, McpVersion version, const char *title, const ToolHints *hints,
                       bool has_pages) {
         int r;
@@ -155,13 +142,14 @@ static int write_get_run(const ToolRegistry *registry, McpVersion version, JsonW
         char description[600];
 
         (void) snprintf(description, sizeof(description),
-                        "Tells how a program is doing that exec answered with status \"running\": what it "
-                        "printed since the last look while it runs, the whole result once it has ended. "
+                        "Tells how a program is doing that exec or execute_python answered with status "
+                        "\"running\": what it printed since the last look while it runs, the whole result "
+                        "once it has ended. "
                         "With offset it reads all captured output page by page, also of a finished program "
                         "whose output was truncated; next_offset is there as long as there is more. Results "
                         "are kept for %s after the end.",
                         size_text_usec(registry->settings->result_keep_usec).text);
-        write_head(w, version, tool_get_run.name, title, description);
+        exec_tool_write_head(w, version, tool_get_run.name, title, description, strlen(description));
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
         return write_tail(w, version, title, &hints, /* has_pages= */ true);
 }
@@ -173,10 +161,12 @@ static int write_cancel_run(const ToolRegistry *registry, McpVersion version, Js
                 { "run_id", "string", run_id_text, .is_required = true },
         };
 
+        static const char description[] =
+                "Ends a program that exec or execute_python answered with status \"running\", and returns "
+                "what it had printed. For a program that has ended already it returns its result.";
+
         (void) registry;
-        write_head(w, version, tool_cancel_run.name, title,
-                   "Ends a program that exec answered with status \"running\", and returns what it had "
-                   "printed. For a program that has ended already it returns its result.");
+        exec_tool_write_head(w, version, tool_cancel_run.name, title, description, strlen(description));
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
         return write_tail(w, version, title, &hints, /* has_pages= */ false);
 }

@@ -40,7 +40,8 @@ static int send_progress(Progress *p, uint64_t now_usec, const char *line) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         int r;
 
-        r = buffer_printf(&b, "%s for %s%s%s", running_usec > 0 ? "running" : "waiting",
+        r = buffer_printf(&b, "%s for %s%s%s",
+                          running_usec > 0 ? "running" : *exec_job_phase(p->job) ? "preparing" : "waiting",
                           size_text_usec(told_usec / USEC_PER_SEC * USEC_PER_SEC).text, *line ? ": " : "",
                           line);
         if (r < 0)

@@ -5,31 +5,36 @@
 #include <errno.h>
 
 #include "tool/diagnostic.h"
+#include "tool/sandbox-call.h"
 
 /* In the order in which clients see them, which must never change by itself. */
 static const Tool *const tools[] = {
         &tool_exec,
         &tool_get_run,
         &tool_cancel_run,
+        &tool_execute_python,
+        &tool_validate_script,
+        &tool_check_environment,
+        &tool_sets,
 };
 
-int tool_registry_new(sd_event *event, const Settings *settings, RunTable *runs, char *const *packages,
-                      ToolRegistry **ret) {
+int tool_registry_new(const ToolRegistryParameters *p, ToolRegistry **ret) {
         ToolRegistry *r;
 
-        assert(event);
-        assert(settings);
-        assert(runs);
+        assert(p && p->event && p->settings && p->engine && p->runs && p->python);
         assert(ret);
 
         r = calloc(1, sizeof(*r));
         if (!r)
                 return -ENOMEM;
         *r = (ToolRegistry) {
-                .event = sd_event_ref(event),
-                .settings = settings,
-                .runs = runs,
-                .packages = packages,
+                .event = sd_event_ref(p->event),
+                .settings = p->settings,
+                .engine = p->engine,
+                .runs = p->runs,
+                .python = p->python,
+                .packages = p->packages,
+                .interpreters = p->interpreters,
         };
         *ret = r;
         return 0;
@@ -38,6 +43,7 @@ int tool_registry_new(sd_event *event, const Settings *settings, RunTable *runs,
 ToolRegistry* tool_registry_free(ToolRegistry *r) {
         if (!r)
                 return NULL;
+        sandbox_calls_free(r);
         sd_event_unref(r->event);
         free(r);
         return NULL;
@@ -56,6 +62,8 @@ static int list(void *userdata, McpVersion version, JsonWriter *w) {
 
         json_begin_array(w);
         for (size_t i = 0; i < ELEMENTSOF(tools); i++) {
+                if (!tools[i]->write)
+                        continue;
                 r = tools[i]->write(registry, version, w);
                 if (r < 0)
                         return r;

@@ -10,6 +10,7 @@
 #include "json/json.h"
 #include "tool/clean.h"
 #include "tool/result-files.h"
+#include "tool/result-text.h"
 
 /* Each character shown takes at least two bytes, for it is in both forms: more than this never fits. */
 #define SHOWN_CHARS_MAX (RESULT_BYTES_MAX / 2)
@@ -166,15 +167,23 @@ static int write_structured(const ExecResult *result, Shown shown, const ShownFi
         return json_writer_finish(&w);
 }
 
-static int write_content(const Buffer *structured, const ShownFiles *files, Buffer *b) {
+static int write_content(const Buffer *structured, const ShownFiles *files, ResultLayout layout, Buffer *b) {
+        _cleanup_buffer_ Buffer text = BUFFER_INIT(0);
         JsonWriter w = JSON_WRITER_INIT(b);
+        int r;
 
         json_begin_array(&w);
         json_begin_object(&w);
         json_key(&w, "type");
         json_string(&w, "text");
         json_key(&w, "text");
-        json_string_n(&w, structured->data, structured->n_bytes);
+        if (layout == RESULT_SECTIONS) {
+                r = result_text_write(structured, &text);
+                if (r < 0)
+                        return r;
+                json_raw(&w, text.data, text.n_bytes);
+        } else
+                json_string_n(&w, structured->data, structured->n_bytes);
         json_end_object(&w);
         shown_files_write_images(files, &w);
         json_end_array(&w);
@@ -217,7 +226,7 @@ static int write_both(const ExecResult *result, Shown shown, const ShownFiles *f
         buffer_done(structured);
         buffer_done(content);
         r = write_structured(result, shown, files, view, structured);
-        return r < 0 ? r : write_content(structured, files, content);
+        return r < 0 ? r : write_content(structured, files, view->layout, content);
 }
 
 int result_write_view(const ExecResult *result, const Settings *settings, ResultView *view, Buffer *content,

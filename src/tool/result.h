@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* ExecResult -> the two forms in which MCP wants it: a JSON object, and the same object as text. */
+/* ExecResult -> the two forms in which MCP wants it: a JSON object, and the same as text. */
 
 #include "base/buffer.h"
 #include "base/settings.h"
@@ -17,8 +17,15 @@ typedef enum ResultPart {
         RESULT_NEWS,  /* what came after the last look; of much only the newest */
 } ResultPart;
 
+typedef enum ResultLayout {
+        RESULT_JSON, /* the object again */
+        RESULT_SECTIONS, /* "--- stdout ---" and so on: the predecessor's execute_python, with our lines
+                          * after its own */
+} ResultLayout;
+
 typedef struct ResultView {
         ResultPart part;
+        ResultLayout layout;
         uint64_t from[2];   /* by stream; a page has one offset for both */
         bool is_truncated;  /* returned: something is not shown that is or was there */
 } ResultView;

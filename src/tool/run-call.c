@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "base/strv.h"
+#include "exec/preparation.h"
 #include "tool/progress.h"
 #include "tool/task.h"
 
@@ -61,10 +63,17 @@ static void answer_running(ToolRegistry *registry, McpCall *call, const Run *run
                 waiting[] = "The program waits for its turn to start. get_run with this run_id waits for "
                             "its end (wait_s, at most 45); cancel_run ends it.";
         _cleanup_buffer_ Buffer content = BUFFER_INIT(0), structured = BUFFER_INIT(0);
+        _cleanup_free_ char *preparing = NULL;
+        const char *phase = exec_job_phase(run_job(run));
         ExecResult result;
 
         run_result(run, &result);
         result.message = (char*) (result.duration_usec > 0 ? running : waiting);
+        /* Without memory for it, the sentence that it waits is true as well. */
+        if (*phase && str_printf(&preparing, "The program's packages are being made ready (%s); it starts "
+                                             "when they are. get_run with this run_id waits for its end "
+                                             "(wait_s, at most 45); cancel_run ends it.", phase) >= 0)
+                result.message = preparing;
         if (result_write_view(&result, registry->settings, view, &content, &structured) >= 0)
                 mcp_call_finish(call, content.data, structured.data, /* is_error= */ false);
         else
@@ -104,7 +113,7 @@ static void on_end(RunWatch *w, const ExecResult *result) {
         ResultView view = c->p.view;
 
         if (c->p.is_beginner || view.part != RESULT_PAGE)
-                view = (ResultView) { .part = RESULT_WHOLE };
+                view = (ResultView) { .part = RESULT_WHOLE, .layout = c->p.view.layout };
         if (mcp_call_wants_files(c->p.call))
                 send_files(c->p.call, result->files);
         run_call_answer_end(c->p.registry, c->p.call, result, &view);

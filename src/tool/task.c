@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "exec/preparation.h"
 #include "exec/size-text.h"
 #include "tool/clean.h"
 #include "tool/result.h"
@@ -45,7 +46,9 @@ static int describe_end(const ToolRegistry *registry, const ExecResult *result, 
 }
 
 static int describe(const ToolRegistry *registry, const Run *run, McpTask *t) {
+        const char *phase;
         ExecResult result;
+        int r;
 
         static_assert(sizeof(result.run_id) <= sizeof(t->id), "run ids fit into a task's");
         run_result(run, &result);
@@ -55,6 +58,11 @@ static int describe(const ToolRegistry *registry, const Run *run, McpTask *t) {
         if (run_is_over(run))
                 return describe_end(registry, &result, t);
         t->status = MCP_TASK_WORKING;
+        phase = exec_job_phase(run_job(run));
+        if (*phase) {
+                r = buffer_append_str(&t->message, "preparing: ");
+                return r < 0 ? r : clean_append(phase, strlen(phase), MESSAGE_BYTES_MAX, &t->message);
+        }
         if (result.duration_usec == 0)
                 return buffer_append_str(&t->message, "waiting");
         return buffer_printf(&t->message, "running for %s",

@@ -11,13 +11,23 @@
 #include "exec/run-table.h"
 #include "json/json.h"
 #include "mcp/mcp.h"
+#include "python/python.h"
 
 typedef struct ToolRegistry ToolRegistry;
 
-/* packages: what `import` finds in the default interpreter, "name version" each, for descriptions and
- * messages; may be NULL (unknown). Borrowed. */
-int tool_registry_new(sd_event *event, const Settings *settings, RunTable *runs, char *const *packages,
-                      ToolRegistry **ret);
+/* All borrowed. */
+typedef struct ToolRegistryParameters {
+        sd_event *event;
+        const Settings *settings;
+        ExecEngine *engine;
+        RunTable *runs;
+        Python *python;
+        /* What `import` finds in the default interpreter, "name version" each, and the interpreters there
+         * are, "3.13 (/usr/bin/python3)", for descriptions and messages; NULL: not known. */
+        char *const *packages, *const *interpreters;
+} ToolRegistryParameters;
+
+int tool_registry_new(const ToolRegistryParameters *p, ToolRegistry **ret);
 ToolRegistry* tool_registry_free(ToolRegistry *r);
 DEFINE_CLEANUP(ToolRegistry*, tool_registry_free);
 

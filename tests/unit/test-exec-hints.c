@@ -16,6 +16,17 @@ typedef struct Answer {
         char **hints;
 } Answer;
 
+static Answer ask_facts(const char *text, const HintFacts *facts) {
+        Capture c;
+        Answer a;
+
+        capture_init(&c, 100000);
+        ASSERT_EQ_INT(capture_push(&c, text, strlen(text)), 0);
+        ASSERT_EQ_INT(hints_from_stderr(&c, facts, &a.cause, &a.hints), 0);
+        capture_done(&c);
+        return a;
+}
+
 static Answer ask(const char *text, size_t n_bytes, char *const *installed) {
         const HintFacts facts = {
                 .tasks_max = 128,
@@ -102,6 +113,42 @@ TEST(hints_name_what_is_installed) {
         a = ask(text, strlen(text), many);
         ASSERT_CONTAINS(a.cause, " more.");
         ASSERT_TRUE(strlen(a.cause) < 700);
+        answer_done(&a);
+}
+
+TEST(hints_say_how_packages_are_declared_where_that_is_possible) {
+        static const struct {
+                const char *module, *package;
+        } cases[] = { { "scapy", "scapy" },         { "sklearn.linear_model", "scikit-learn" },
+                      { "google.cloud", "google" }, { "yamlx", "yamlx" },
+                      { "PIL", "pillow" },          { "pip", "NAME" } };
+        HintFacts facts = { .can_declare = true };
+        Answer a;
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *text = NULL, *expected = NULL;
+
+                ASSERT_EQ_INT(str_printf(&text, "%sModuleNotFoundError: No module named '%s'\n", traceback,
+                                         cases[i].module), 0);
+                ASSERT_EQ_INT(str_printf(&expected,
+                                         "The module '%s' is not installed here. Programs declare "
+                                         "the packages they need: with the lines \"# /// script\", "
+                                         "\"# dependencies = [\"%s\"]\" and \"# ///\" at the top, "
+                                         "or in the argument dependencies of execute_python (a "
+                                         "package may have another name than its module).",
+                                         cases[i].module, cases[i].package),
+                              0);
+                a = ask_facts(text, &facts);
+                ASSERT_EQ_STR(a.cause, expected);
+                answer_done(&a);
+        }
+
+        a = ask_facts("socket.gaierror: no", &facts);
+        ASSERT_CONTAINS(a.cause, "Packages are declared (see execute_python), not downloaded.");
+        answer_done(&a);
+        facts.packages = packages;
+        a = ask_facts("ModuleNotFoundError: No module named 'x'", &facts);
+        ASSERT_CONTAINS(a.cause, "its module). Installed: numpy, pandas and the standard library.");
         answer_done(&a);
 }
 

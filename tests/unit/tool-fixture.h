@@ -7,6 +7,7 @@
 #include "base/timeutil.h"
 #include "mcp-fake.h"
 #include "exec/preparation.h"
+#include "tool-fake-python.h"
 #include "tool/packages.h"
 #include "tool/tool.h"
 
@@ -28,6 +29,9 @@ struct ExecEngine {
         int submit_result;
         ExecJob job;
         unsigned n_submitted;
+        ExecSandboxInfo sandbox;
+        void (*on_info)(const ExecSandboxInfo *info, void *userdata);
+        void *info_userdata;
 };
 
 static uint64_t clock_usec = 1000000;
@@ -52,6 +56,13 @@ int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHa
         capture_init(&e->job.out, 1 * MIB);
         capture_init(&e->job.err, 1 * MIB);
         *ret = &e->job;
+        return 0;
+}
+
+int exec_engine_query_sandbox(ExecEngine *e, void (*on_info)(const ExecSandboxInfo *info, void *userdata),
+                              void *userdata) {
+        e->on_info = on_info;
+        e->info_userdata = userdata;
         return 0;
 }
 
@@ -157,6 +168,7 @@ sd_event* sd_event_unref(sd_event *e) {
 typedef struct Setup {
         Settings *settings;
         ExecEngine engine;
+        Python python;
         RunTable *runs;
         ToolRegistry *registry;
         Fake *f;
@@ -166,7 +178,10 @@ static Setup* setup_new(char *const *packages) {
         static Setup kept;
         McpServerParameters p = { "s", "S", "1", NULL, &tool_registry_ops, NULL, &tool_task_ops };
 
-        kept = (Setup){};
+        static const char *const interpreters[] = { "3.13 (/usr/bin/python3)", "3.12 (/opt/py/python3.12)",
+                                                    NULL };
+
+        kept = (Setup){ .python.facts = { .uv_path = "/usr/bin/uv" } };
         n_timers = 0;
         ASSERT_EQ_INT(settings_new_default(&kept.settings), 0);
         ASSERT_EQ_INT(run_table_new(&(const RunTableParameters){ .event = (sd_event*) &kept,
@@ -175,7 +190,15 @@ static Setup* setup_new(char *const *packages) {
                                     &kept.runs),
                       0);
         ASSERT_EQ_INT(
-                tool_registry_new((sd_event*) &kept, kept.settings, kept.runs, packages, &kept.registry),
+                tool_registry_new(
+                        &(const ToolRegistryParameters){ .event = (sd_event *) &kept,
+                                                         .settings = kept.settings,
+                                                         .engine = &kept.engine,
+                                                         .runs = kept.runs,
+                                                         .python = &kept.python,
+                                                         .packages = packages,
+                                                         .interpreters = (char *const *) interpreters },
+                        &kept.registry),
                 0);
         kept.f = calloc(1, sizeof(Fake));
         ASSERT_TRUE(kept.f != NULL);
@@ -195,6 +218,8 @@ static void setup_free(Setup *s) {
         exec_request_free(e->job.request);
         capture_done(&e->job.out);
         capture_done(&e->job.err);
+        free(s->python.text);
+        free(s->python.dependencies);
 }
 
 __attribute__((__unused__)) static const char* call_tool(Setup *s, const char *tool, const char *arguments,

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+
+/* check_environment {}: what runs here, and behind which walls. The first nine lines are the predecessor's;
+ * everything is asked from the launcher at the time of the call. */
+
+#include <errno.h>
+#include <sys/utsname.h>
+
+#include "base/strv.h"
+#include "tool/environment.h"
+#include "tool/exec.h"
+#include "tool/interpreters.h"
+#include "tool/sandbox-call.h"
+#include "tool/schema.h"
+
+static int count_set(const PythonSet *s, void *userdata) {
+        size_t *n = userdata;
+
+        (void) s;
+        (*n)++;
+        return 0;
+}
+
+static int learn(const ToolRegistry *registry, const ExecSandboxInfo *info, EnvironmentFacts *f) {
+        int r;
+
+        *f = (EnvironmentFacts) {
+                .settings = registry->settings,
+                .sandbox = info,
+                .packages = registry->packages,
+        };
+        if (uname(&f->machine) < 0)
+                f->machine = (struct utsname) { .sysname = "Linux", .machine = "unknown" };
+        python_facts(registry->python, &f->python);
+        (void) python_foreach_set(registry->python, count_set, &f->n_sets);
+        if (!info->is_known)
+                return 0;
+        for (size_t i = 0; i < ELEMENTSOF(info->hello.interpreters); i++)
+                if (*info->hello.interpreters[i]) {
+                        r = tool_interpreters_add(info->hello.interpreters[i], &f->interpreters);
+                        if (r < 0)
+                                return r;
+                }
+        return 0;
+}
+
+static void answer(ToolRegistry *registry, McpCall *call, const ExecSandboxInfo *info,
+                   const char *argument) {
+        _cleanup_buffer_ Buffer content = BUFFER_INIT(0), structured = BUFFER_INIT(0);
+        EnvironmentFacts facts;
+
+        (void) argument;
+        if (learn(registry, info, &facts) >= 0 && environment_write(&facts, &content, &structured) >= 0)
+                mcp_call_finish(call, content.data, structured.data, /* is_error= */ false);
+        else
+                mcp_call_fail(call, "The server is out of memory. Try again later.");
+        strv_free(facts.interpreters);
+}
+
+static int call_check_environment(ToolRegistry *registry, const JsonValue *arguments, McpCall *call) {
+        _cleanup_free_ char *message = NULL;
+        int r;
+
+        r = json_read_object(arguments, NULL, NULL, 0, &message);
+        if (r == -EBADMSG) {
+                mcp_call_fail(call, message);
+                return 0;
+        }
+        if (r < 0)
+                return r;
+        return sandbox_call_new(registry, call, NULL, answer);
+}
+
+static int write_check_environment(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {
+        static const char title[] = "Tell about the sandbox",
+                          description[] =
+                                  "Tells which Python versions and packages there are, whether scripts can "
+                                  "declare more, the limits of a run, and which protections of the sandbox "
+                                  "were found to work on this machine.";
+        static const ToolHints hints = { .is_read_only = true, .is_idempotent = true };
+
+        (void) registry;
+        exec_tool_write_head(w, version, tool_check_environment.name, title, description,
+                             strlen(description));
+        schema_write(w, NULL, 0, /* is_closed= */ true);
+        if (version >= MCP_2025_06_18) {
+                json_key(w, "outputSchema");
+                environment_write_schema(w);
+        }
+        exec_tool_write_annotations(w, version, title, &hints);
+        json_end_object(w);
+        return 0;
+}
+
+const Tool tool_check_environment = {
+        .name = "check_environment",
+        .write = write_check_environment,
+        .call = call_check_environment,
+};

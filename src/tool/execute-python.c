@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+
+/* execute_python {script, dependencies?, timeout_seconds?, background?}: exec for scripts that bring their
+ * packages. Names and text layout are the predecessor's, but for the last argument. */
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/strv.h"
+#include "exec/size-text.h"
+#include "tool/exec.h"
+#include "tool/schema.h"
+#include "tool/script.h"
+
+typedef struct ScriptArguments {
+        const JsonValue *script, *dependencies, *timeout_seconds, *background;
+} ScriptArguments;
+
+static int read_arguments(const Settings *s, const JsonValue *arguments, ExecRequest *q,
+                          char ***ret_dependencies, bool *ret_background, char **reterr_message) {
+        ScriptArguments a = {};
+        const JsonField fields[] = {
+                { "script", JSON_STRING, .is_required = true, .ret = &a.script },
+                { "dependencies", JSON_ARRAY, .accepts_null = true, .ret = &a.dependencies },
+                { "timeout_seconds", JSON_NUMBER, .accepts_null = true, .ret = &a.timeout_seconds },
+                { "background", JSON_BOOL, .accepts_null = true, .ret = &a.background },
+        };
+        int r;
+
+        r = json_read_object(arguments, NULL, fields, ELEMENTSOF(fields), reterr_message);
+        if (r < 0)
+                return r;
+        r = exec_take_program(s, "script", a.script, q, reterr_message);
+        if (r < 0)
+                return r;
+        q->timeout_usec = exec_pick_timeout(s, a.timeout_seconds);
+        *ret_background = false;
+        if (a.background)
+                (void) json_get_bool(a.background, ret_background);
+        return script_take_dependencies(a.dependencies, ret_dependencies, reterr_message);
+}
+
+static int call_execute_python(ToolRegistry *registry, const JsonValue *arguments, McpCall *call) {
+        _cleanup_(exec_request_freep) ExecRequest *q = NULL;
+        _cleanup_strv_ char **dependencies = NULL;
+        _cleanup_free_ char *message = NULL;
+        ExecCallParameters p = { .tool = tool_execute_python.name, .layout = RESULT_SECTIONS };
+        int r;
+
+        r = exec_request_new(&q);
+        if (r < 0)
+                return r;
+        r = read_arguments(registry->settings, arguments, q, &dependencies, &p.is_background, &message);
+        if (r == -EBADMSG) {
+                mcp_call_fail(call, message);
+                return 0;
+        }
+        if (r < 0)
+                return r;
+        p.dependencies = dependencies;
+        r = exec_call(registry, call, q, &p);
+        if (r < 0)
+                return r;
+        TAKE_PTR(q);
+        return 0;
+}
+
+/* ---- What clients are told ---- */
+
+static int describe_interpreters(const ToolRegistry *registry, Buffer *b) {
+        const char *separator = "";
+        int r;
+
+        if (registry->settings->python_version)
+                return buffer_printf(b, "Python %.20s. ", registry->settings->python_version);
+        if (strv_length(registry->interpreters) == 0)
+                return buffer_append_str(b, "Python 3. ");
+        r = buffer_append_str(b, "Python ");
+        STRV_FOREACH(i, registry->interpreters) { /* "3.13 (/usr/bin/python3)" */
+                if (r >= 0)
+                        r = buffer_printf(b, "%s%.*s", separator, (int) strcspn(*i, " "), *i);
+                separator = ", ";
+        }
+        if (r >= 0)
+                r = buffer_append_str(b, strv_length(registry->interpreters) > 1 ?
+                                                 " (the first, unless requires-python says otherwise). " :
+                                                 ". ");
+        return r;
+}
+
+static int describe(const ToolRegistry *registry, Buffer *b) {
+        const PackageSettings *s = &registry->settings->packages;
+        int r;
+
+        r = buffer_append_str(
+                b,
+                "Runs a Python script with the packages it declares, in a fresh sandbox, and returns what "
+                "it printed. Nothing is kept between calls: send the whole script.\n\n"
+                "Declare packages in a PEP 723 block (best; requires-python works too):\n"
+                "# /// script\n"
+                "# dependencies = [\"pandas>=2.2\", \"httpx==0.28.1\"]\n"
+                "# ///\n"
+                "import pandas as pd\n"
+                "print(pd.DataFrame({\"a\": range(5)}).describe())\n"
+                "or in an argument, or both:\n"
+                "{\"script\": \"import sympy; print(sympy.factor('x**2-1'))\", \"dependencies\": "
+                "[\"sympy>=1.13\"]}\n"
+                "or none: {\"script\": \"print('hello')\"}\n"
+                "Pin versions for results that can be repeated. ");
+        if (r >= 0 && s->is_offline)
+                r = buffer_append_str(b, "This server fetches nothing: only sets of packages that it has "
+                                         "already can be used. ");
+        else if (r >= 0)
+                r = buffer_printf(b, "Packages are fetched and installed before the script starts%s; the "
+                                     "first call with them may take minutes, later ones do not. "
+                                     "timeout_seconds counts the script only. ",
+                                  s->allow_source_builds ? "" : " (wheels only)");
+        if (r >= 0)
+                r = buffer_append_str(b, "The script itself has no network: put its data into it. ");
+        if (r >= 0)
+                r = describe_interpreters(registry, b);
+        if (r >= 0)
+                r = buffer_append_str(b, "\n\n");
+        return r < 0 ? r : exec_describe_running(registry->settings, "timeout_seconds", b);
+}
+
+static void write_input_schema(JsonWriter *w, const Settings *s) {
+        char script[200], timeout[EXEC_TIMEOUT_TEXT_BYTES];
+        const SchemaProperty properties[] = {
+                { "script", "string", script, .is_required = true },
+                SCRIPT_DEPENDENCIES_PROPERTY("Packages beside those of the script's own block, as PEP 508 "
+                                             "requirements: \"requests>=2.32\"."),
+                { "timeout_seconds", "integer", timeout },
+                { "background", "boolean", exec_background_text },
+        };
+
+        (void) snprintf(script, sizeof(script),
+                        "The Python script, with a PEP 723 block if it needs packages; runs as main.py. At "
+                        "most %s.",
+                        size_text_bytes(s->max_code_bytes).text);
+        exec_describe_timeout(s, timeout);
+        schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
+}
+
+static int write_execute_python(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {
+        static const char title[] = "Run Python with packages";
+        /* The script changes nothing outside its sandbox, but the server fetches packages from an index that
+         * others fill, and keeps them. */
+        const ToolHints hints = { .is_open_world = !registry->settings->packages.is_offline };
+        _cleanup_buffer_ Buffer description = BUFFER_INIT(0);
+        int r;
+
+        r = describe(registry, &description);
+        if (r < 0)
+                return r;
+        exec_tool_write_head(w, version, tool_execute_python.name, title, description.data,
+                             description.n_bytes);
+        write_input_schema(w, registry->settings);
+        if (version >= MCP_2025_06_18) {
+                json_key(w, "outputSchema");
+                r = exec_tool_write_output_schema(w, /* has_pages= */ false);
+                if (r < 0)
+                        return r;
+        }
+        exec_tool_write_annotations(w, version, title, &hints);
+        json_end_object(w);
+        return 0;
+}
+
+const Tool tool_execute_python = {
+        .name = "execute_python",
+        .write = write_execute_python,
+        .call = call_execute_python,
+};
