@@ -94,6 +94,14 @@ bool job_may_be_warm(const ExecJob *j);
 /* Over without a unit, or with the one it has dead or dying: explanation says why (copied). */
 void job_fail(ExecJob *j, const char *explanation);
 
-/* The verdict, from all that is known now. r borrows from the job; message and hints are the caller's to
+/* Its code was sent, and there is no sign that nobody read it. */
+bool job_is_started(const ExecJob *j);
+
+/* own: a principal's, 0 where it has none. */
+static inline uint64_t smaller_limit(uint64_t common, uint64_t own) {
+        return own > 0 ? MIN_OF(common, own) : common;
+}
+
+/* job-result.c: the verdict, from all that is known now. r borrows from the job; message and hints are the caller's to
  * free. */
 void job_result(const ExecJob *j, ExecResult *r);
