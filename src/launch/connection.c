@@ -128,7 +128,8 @@ static int check_start(const Connection *c, const WireStart *start, Problem *p) 
         if (profile_has_leaf(start->profile) &&
             job_count(s->manager, WIRE_PROFILE_FETCH) + job_count(s->manager, WIRE_PROFILE_INSTALL) >=
                     2 * (size_t) s->settings->packages.prepare_parallel + 2)
-                return problem_set(p, EBUSY, "Try again later", "Too many sets of packages are being prepared");
+                return problem_set(p, EBUSY, "Try again later",
+                                   "Too many sets of packages are being prepared");
         if (start->profile == WIRE_PROFILE_FETCH && s->packages.has_problem) {
                 *p = s->packages.problem;
                 return -ENOENT;
@@ -137,7 +138,8 @@ static int check_start(const Connection *c, const WireStart *start, Problem *p) 
 }
 
 /* The set or leaf of a START: may it be had? Returns 0, or -errno with the problem. */
-static int take_set(const Connection *c, const WireStart *start, SetName *ret_name, int *ret_lock, Problem *p) {
+static int take_set(const Connection *c, const WireStart *start, SetName *ret_name, int *ret_lock,
+                    Problem *p) {
         *ret_name = set_name_from_field(start->environment, profile_has_leaf(start->profile));
         if (ret_name->digits[0] == 0)
                 return 0;
@@ -296,12 +298,13 @@ static void fill_packages(const Sandbox *s, WireHello *h) {
 
         for (unsigned i = 0; i < WIRE_INTERPRETERS_MAX; i++)
                 if (sandbox_interpreter(s, i)) {
-                        wire_set_text(h->interpreters[i], sizeof(h->interpreters[i]), sandbox_interpreter(s, i));
+                        wire_set_text(h->interpreters[i], sizeof(h->interpreters[i]),
+                                      sandbox_interpreter(s, i));
                         h->n_interpreters = i + 1;
                 }
         if (!s->sets)
                 return;
-        if (s->sets->fd >= 0)
+        if (!s->sets->has_problem)
                 wire_set_text(h->sets_directory, sizeof(h->sets_directory), s->sets->directory);
         else
                 problem = &s->sets->problem;

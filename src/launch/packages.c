@@ -18,32 +18,36 @@
         "Install uv for everybody (for example with \"sudo pipx install --global uv\"), or set UvPath= in " \
         "mcp-exec.conf to its absolute path"
 
-static int refuse(Packages *p, Problem *problem) {
+static int refuse(Packages *p, const Problem *problem) {
         p->has_problem = true;
         p->problem = *problem;
-        log_notice("Packages cannot be installed: %s. %s.", problem->reason, problem->remedy);
         return 0;
 }
 
-/* Whoever could replace it would run code of theirs with the network, and under everybody's scripts. A user's
- * own files are the user's affair. */
-static bool is_trusted(const char *real_path, bool is_user) {
-        _cleanup_free_ char *path = strdup(real_path);
+static int refuse_setting(Packages *p, const Problem *problem) {
+        log_warning("Packages cannot be installed: %s. %s.", problem->reason, problem->remedy);
+        return refuse(p, problem);
+}
+
+/* Whoever could replace it would run code of theirs with the network, and under everybody's scripts. A
+ * user's own files are the user's affair. Returns 1, 0, or -ENOMEM. */
+static int is_trusted(const char *real_path, bool is_user) {
+        _cleanup_free_ char *path = NULL;
         struct stat st;
         char *slash;
 
-        if (!path)
-                return false;
+        if (str_copy(&path, real_path) < 0)
+                return -ENOMEM;
         if (is_user)
                 return stat(path, &st) >= 0 && (st.st_uid == 0 || st.st_uid == geteuid()) &&
                        !(st.st_mode & S_IWOTH);
         while (path[0]) {
                 if (lstat(path, &st) < 0 || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
-                        return false;
+                        return 0;
                 slash = strrchr(path, '/');
                 *slash = 0;
         }
-        return true;
+        return 1;
 }
 
 static bool is_executable(const char *path, bool is_user) {
@@ -90,15 +94,19 @@ static int find_uv(Packages *p, const Settings *s, bool is_user) {
 
         real = path ? realpath(path, NULL) : NULL;
         if (!real) {
-                (void) problem_set(&problem, ENOENT, REMEDY_UV, "The program %s (UvPath=) is not installed", name);
+                (void) problem_set(&problem, ENOENT, REMEDY_UV, "The program %s (UvPath=) is not installed",
+                                   name);
                 return refuse(p, &problem);
         }
-        if (!is_trusted(real, is_user)) {
+        r = is_trusted(real, is_user);
+        if (r < 0)
+                return r;
+        if (r == 0) {
                 (void) problem_set(&problem, EPERM,
-                                   "Let it and the directories above it belong to root, and nobody else write "
-                                   "to them",
+                                   "Let it and the directories above it belong to root, and nobody else "
+                                   "write to them",
                                    "The program %s (UvPath=) could be replaced by others than root", real);
-                return refuse(p, &problem);
+                return refuse_setting(p, &problem);
         }
         p->uv_inside = path_is_visible(real, s->bind_read_only_paths) ? real : UV_PATH_INSIDE;
         p->uv = TAKE_PTR(real);
@@ -124,7 +132,7 @@ static int find_file(Packages *p, const char *key, const char *path, mode_t requ
                                    "The file %s (%s) has the wrong owner or mode", path, key);
         else
                 return str_copy(ret, path);
-        return refuse(p, &problem);
+        return refuse_setting(p, &problem);
 }
 
 static int find_pythons(Packages *p, const Settings *s) {

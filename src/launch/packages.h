@@ -8,7 +8,7 @@
 #include "wire/wire.h"
 
 typedef struct Packages {
-        char *pythons[WIRE_INTERPRETERS_MAX]; /* by index; 0 is the sandbox's and NULL here; NULL: unusable */
+        char *pythons[WIRE_INTERPRETERS_MAX]; /* by index; 0 is the sandbox's; NULL: cannot be used */
         char *uv;                             /* NULL: there is none */
         const char *uv_inside;                /* its path in a unit */
         char *ca_bundle, *index_credentials;  /* NULL: none */

@@ -346,7 +346,8 @@ int sandbox_unit_spec(const Sandbox *s, const UnitChoice *choice, UnitSpec **ret
 
         in = sandbox_input(s, choice);
         if (choice->set) {
-                r = str_printf(&set, "%s/%s", s->sets ? s->sets->directory : SETS_DIRECTORY, choice->set->text);
+                r = str_printf(&set, "%s/%s", s->sets ? s->sets->directory : SETS_DIRECTORY,
+                               choice->set->text);
                 if (r < 0)
                         return r;
                 in.set = set;

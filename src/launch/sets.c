@@ -29,16 +29,66 @@ SetName set_name_from_field(const char field[static WIRE_SET_NAME_CHARS], bool i
         return name;
 }
 
+/* Every directory of the path that is not there. */
+static int make_directories(const char *path) {
+        _cleanup_free_ char *copy = strdup(path);
+
+        if (!copy)
+                return -ENOMEM;
+        for (char *slash = copy; slash; slash = strchr(slash + 1, '/')) {
+                *slash = 0;
+                if (slash != copy && mkdir(copy, 0700) < 0 && errno != EEXIST)
+                        return -errno;
+                *slash = '/';
+        }
+        return mkdir(copy, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int sets_open(Sets *s, bool may_make, Problem *p) {
+        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
+        int r = 0;
+
+        if (s->has_problem) {
+                *p = s->problem;
+                return -EOPNOTSUPP;
+        }
+        if (s->fd >= 0)
+                return 0;
+        if (may_make && s->is_user)
+                r = make_directories(s->directory);
+        if (r >= 0) {
+                fd = open(s->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                r = fd < 0 ? -errno : 0;
+        }
+        if (r < 0)
+                return problem_set(p, -r, s->is_user ? "Let the user write there" : "Reinstall mcp-exec",
+                                   "The directory for packages, %s, cannot be opened: %s", s->directory,
+                                   strerror(-r));
+        /* Whoever else may write here could put a set of theirs under a name of ours. */
+        if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
+                return problem_set(p, EPERM, "Remove it, and restart mcp-exec-launcher.service",
+                                   "The directory for packages, %s, can be written to by others",
+                                   s->directory);
+        s->fd = TAKE_FD(fd);
+        return 0;
+}
+
 /* One file, of which each name locks a byte of its own: no file per set that somebody would have to remove.
  * The digits are a cryptographic hash, so 60 bits of them tell sets apart. */
 static struct flock lock_range(const SetName *name, short type) {
-        char digits[15 + 1] = {};
-        uint64_t number;
+        uint64_t number = 0;
 
-        memcpy(digits, name->digits, sizeof(digits) - 1);
-        number = strtoull(digits, NULL, 16);
+        for (size_t i = 0; i < 15; i++) {
+                char c = name->digits[i];
+
+                number = number * 16 + (uint64_t) (c <= '9' ? c - '0' : c - 'a' + 10);
+        }
         return (struct flock) {
-                .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t) (2 * number + name->is_leaf), .l_len = 1,
+                .l_type = type,
+                .l_whence = SEEK_SET,
+                .l_start = (off_t) (2 * number + name->is_leaf),
+                .l_len = 1,
         };
 }
 
@@ -79,10 +129,9 @@ int sets_use(Sets *s, const SetName *name, int *ret_lock, Problem *p) {
 
         assert(s && name && ret_lock);
 
-        if (s->fd < 0) {
-                *p = s->problem;
-                return -EOPNOTSUPP;
-        }
+        r = sets_open(s, /* may_make= */ name->is_leaf, p);
+        if (r < 0)
+                return r;
         r = sets_lock(s, name, name->is_leaf ? F_WRLCK : F_RDLCK, &lock);
         if (r < 0)
                 return problem_set(p, -r, "Try again", "The set of packages is being %s",
@@ -127,14 +176,13 @@ static int remove_locked(const Sets *s, const SetName *leaf) {
 
 int sets_change(Sets *s, const WireSet *set, Problem *p) {
         SetName ready, leaf;
-        int r = -EINVAL;
+        int r;
 
         assert(s && set);
 
-        if (s->fd < 0) {
-                *p = s->problem;
-                return -EOPNOTSUPP;
-        }
+        r = sets_open(s, /* may_make= */ false, p);
+        if (r < 0)
+                return r;
         leaf = set_name_from_field(set->environment, /* is_leaf= */ true);
         switch ((WireSetAction) set->action) {
         case WIRE_SET_COMMIT:
@@ -149,6 +197,8 @@ int sets_change(Sets *s, const WireSet *set, Problem *p) {
                 r = remove_locked(s, &leaf);
                 break;
         case _WIRE_SET_ACTION_MAX:
+        default:
+                r = -EINVAL;
                 break;
         }
         if (r < 0)
@@ -188,7 +238,8 @@ void sets_sweep(Sets *s) {
 
 int sets_new_at(const char *directory, bool is_user, uid_t owner, Sets **ret) {
         _cleanup_(sets_freep) Sets *s = NULL;
-        struct stat st;
+        Problem problem = {};
+        int r;
 
         assert(directory && ret);
 
@@ -201,53 +252,17 @@ int sets_new_at(const char *directory, bool is_user, uid_t owner, Sets **ret) {
         if (str_copy(&s->directory, directory) < 0)
                 return -ENOMEM;
 
-        s->fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (s->fd < 0)
-                (void) problem_set(&s->problem, errno,
-                                   is_user ? "Let the user write there" : "Reinstall mcp-exec",
-                                   "The directory for packages, %s, cannot be opened: %s", directory,
-                                   strerror(errno));
-        /* Whoever else may write here could put a set of theirs under a name of ours. */
-        else if (fstat(s->fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH))) {
-                s->fd = safe_close(s->fd);
-                (void) problem_set(&s->problem, EPERM, "Remove it, and restart mcp-exec-launcher.service",
-                                   "The directory for packages, %s, can be written to by others", directory);
+        r = sets_open(s, /* may_make= */ false, &problem);
+        if (r < 0 && !(is_user && r == -ENOENT)) {
+                s->has_problem = true;
+                s->problem = problem;
         }
         *ret = TAKE_PTR(s);
         return 0;
 }
 
-/* "a/b/c" below a directory, each of which may be there already. */
-static int make_directories(const char *base, const char *below, char **ret) {
-        _cleanup_free_ char *path = NULL;
-        int r;
-
-        r = str_printf(&path, "%s/%s/", base, below);
-        if (r < 0)
-                return r;
-        for (char *slash = strchr(path + strlen(base) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-                *slash = 0;
-                if (mkdir(path, 0700) < 0 && errno != EEXIST)
-                        return -errno;
-                if (slash[1] == 0)
-                        break;
-                *slash = '/';
-        }
-        *ret = TAKE_PTR(path);
-        return 0;
-}
-
-static int user_directory(char **ret) {
-        const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
-        if (state && state[0] == '/')
-                return make_directories(state, "mcp-exec/sets", ret);
-        if (home && home[0] == '/')
-                return make_directories(home, ".local/state/mcp-exec/sets", ret);
-        return -ENOENT;
-}
-
 int sets_new(bool is_user, Sets **ret) {
+        const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
         _cleanup_free_ char *directory = NULL;
         const struct passwd *user;
         int r;
@@ -255,18 +270,18 @@ int sets_new(bool is_user, Sets **ret) {
         assert(ret);
 
         if (is_user) {
-                r = user_directory(&directory);
-                if (r == -ENOMEM)
-                        return r;
-                /* What cannot be made cannot be opened, and the problem is told by that. */
-                return sets_new_at(r < 0 ? "~/.local/state/mcp-exec/sets" : directory, true, geteuid(), ret);
+                bool has_state = state && state[0] == '/';
+
+                r = str_printf(&directory, "%s%s/mcp-exec/sets", has_state ? state : home ?: "",
+                               has_state ? "" : "/.local/state");
+                return r < 0 ? r : sets_new_at(directory, true, geteuid(), ret);
         }
 
         /* Blocking look-up, before the event loop runs. */
         user = getpwnam(PREPARE_USER);
         r = sets_new_at(SETS_DIRECTORY, false, user ? user->pw_uid : (uid_t) -1, ret);
         if (r >= 0 && !user) {
-                (*ret)->fd = safe_close((*ret)->fd);
+                (*ret)->has_problem = true;
                 (void) problem_set(&(*ret)->problem, ENOENT, "Run systemd-sysusers",
                                    "There is no user " PREPARE_USER ", who installs packages");
         }

@@ -21,8 +21,9 @@
 typedef struct Sets {
         bool is_user;
         char *directory;
-        int fd;      /* of the directory; -EBADF: there can be no sets, problem says why */
+        int fd;      /* of the directory; -EBADF: it is not there yet */
         uid_t owner; /* of the sets */
+        bool has_problem; /* there can be no sets, with problem */
         Problem problem;
 } Sets;
 
@@ -35,14 +36,15 @@ typedef struct SetName {
 
 SetName set_name_from_field(const char field[static WIRE_SET_NAME_CHARS], bool is_leaf);
 
-/* Where they are in this mode. Makes a user's. Never fails but for memory. */
+/* Where they are in this mode. A user's directory is made with the first leaf: most users have no sets.
+ * Never fails but for memory. */
 int sets_new(bool is_user, Sets **ret);
 
 /* In this directory, with contents of this user. Takes no ownership. */
 int sets_new_at(const char *directory, bool is_user, uid_t owner, Sets **ret);
 
-/* Why the set or leaf cannot be given to a unit, or 0. Makes a user's leaf (the system's service manager makes
- * its own). *ret_lock is to be kept open as long as the unit lives. */
+/* Why the set or leaf cannot be given to a unit, or 0. Makes a user's leaf (the system's service manager
+ * makes its own). *ret_lock is to be kept open as long as the unit lives. */
 int sets_use(Sets *s, const SetName *name, int *ret_lock, Problem *reterr_problem);
 
 int sets_path(const Sets *s, const SetName *name, char **ret);

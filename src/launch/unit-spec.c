@@ -56,8 +56,8 @@ static const char *const standard_binds[] = {
         "-/var/cache/mcp-exec/matplotlib",
 };
 
-/* What name resolution and TLS need. The certificates of some distributions are links from one of these into
- * another. */
+/* What name resolution and TLS need. The certificates of some distributions are links from one of these
+ * into another. */
 static const char *const network_binds[] = {
         "-/etc/resolv.conf",
         "-/etc/hosts",
@@ -131,10 +131,11 @@ static int bind_usr(Property *p, const UnitInput *in) {
 }
 
 static int fill_inaccessible(Property *p, const UnitInput *in) {
+        bool has_network = in->profile == WIRE_PROFILE_FETCH;
         int r;
 
         r = strv_split("-+/sys -+/dev/pts -+/dev/ptmx", &p->strings);
-        for (size_t i = 0; i < ELEMENTSOF(private_keys) && r >= 0 && in->profile == WIRE_PROFILE_FETCH; i++)
+        for (size_t i = 0; has_network && i < ELEMENTSOF(private_keys) && r >= 0; i++)
                 r = strv_extend(&p->strings, private_keys[i]);
         if (r < 0 || !in->is_user || !in->has_usr_mounts)
                 return r;
@@ -142,12 +143,13 @@ static int fill_inaccessible(Property *p, const UnitInput *in) {
 }
 
 static int fill_binds(Property *p, const UnitInput *in) {
+        bool has_network = in->profile == WIRE_PROFILE_FETCH;
         int r;
 
         r = bind_usr(p, in);
         for (size_t i = 0; i < ELEMENTSOF(standard_binds) && r >= 0; i++)
                 r = strv_extend(&p->strings, standard_binds[i]);
-        for (size_t i = 0; i < ELEMENTSOF(network_binds) && r >= 0 && in->profile == WIRE_PROFILE_FETCH; i++)
+        for (size_t i = 0; has_network && i < ELEMENTSOF(network_binds) && r >= 0; i++)
                 r = strv_extend(&p->strings, network_binds[i]);
 
         STRV_FOREACH(path, in->settings->bind_read_only_paths)
@@ -176,10 +178,11 @@ static int fill_tools(Property *p, const UnitInput *in) {
         return r;
 }
 
-/* In system mode /tmp of a run is mounted by its alias in the skeleton: DynamicUser= owns the name /tmp, and of two
- * entries for one path the tmpfs would be dropped. The alias sorts after it and lands on top. */
+/* In system mode /tmp of a run is mounted by its alias in the skeleton: DynamicUser= owns the name /tmp, and
+ * of two entries for one path the tmpfs would be dropped. The alias sorts after it and lands on top. */
 static int fill_tmpfs(Property *p, const UnitInput *in) {
-        const char *const paths[] = { in->is_user || profile_has_leaf(in->profile) ? "/tmp" : "/zz/tmp", "/dev/shm" };
+        const char *tmp = in->is_user || profile_has_leaf(in->profile) ? "/tmp" : "/zz/tmp";
+        const char *const paths[] = { tmp, "/dev/shm" };
         int r;
 
         for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
@@ -192,7 +195,8 @@ static int fill_tmpfs(Property *p, const UnitInput *in) {
 
         /* The leaf appears by its name on the host as well, in a directory that is otherwise empty. */
         if (profile_has_leaf(in->profile) && !in->is_user) {
-                r = strv_extend(&p->strings, SETS_DIRECTORY ":ro,size=64k,nr_inodes=16,mode=755,nodev,nosuid");
+                r = strv_extend(&p->strings,
+                                SETS_DIRECTORY ":ro,size=64k,nr_inodes=16,mode=755,nodev,nosuid");
                 if (r < 0)
                         return r;
         }

@@ -193,7 +193,7 @@ static bool unit_is_stillborn(Server *s, FakeUnit *u) {
 
         if (!fake_sets_may_start(s->script, &u->start, server_uses_leaf(s, u))) {
                 wire_header_init(&m, WIRE_REFUSED, u->job_id);
-                wire_set_text(m.refused.reason, sizeof(m.refused.reason), "The set is not there, or in use.");
+                wire_set_text(m.refused.reason, sizeof(m.refused.reason), "The set is not there or in use.");
         } else if (u->behaviour == FAKE_REFUSE) {
                 wire_header_init(&m, WIRE_REFUSED, u->job_id);
                 wire_set_text(m.refused.reason, sizeof(m.refused.reason), "The script says so.");
@@ -319,7 +319,8 @@ static int server_say_hello(sd_event_source *source, uint64_t usec, void *userda
         m.hello.runtime_max_usec = WIRE_RUNTIME_USEC_MAX;
         m.hello.tmpfs_bytes = 32 << 20;
         wire_set_text(m.hello.manager_version_text, sizeof(m.hello.manager_version_text), "257.fake");
-        wire_set_text(m.hello.interpreters[0], sizeof(m.hello.interpreters[0]), s->script->interpreter ?: "/bin/sh");
+        wire_set_text(m.hello.interpreters[0], sizeof(m.hello.interpreters[0]),
+                      s->script->interpreter ?: "/bin/sh");
         if (s->script->refuses) {
                 m.hello.verdict = WIRE_VERDICT_REFUSED;
                 wire_set_text(m.hello.reason, sizeof(m.hello.reason), "PrivateNetwork= is missing.");

@@ -36,7 +36,8 @@ static const char* set_path(char path[static PATH_BYTES], const FakeScript *scri
 void fake_sets_say_hello(const FakeScript *script, WireHello *hello) {
         hello->n_interpreters = 1;
         for (const char *const *p = script->extra_interpreters; *p; p++, hello->n_interpreters++)
-                wire_set_text(hello->interpreters[hello->n_interpreters], sizeof(hello->interpreters[0]), *p);
+                wire_set_text(hello->interpreters[hello->n_interpreters], sizeof(hello->interpreters[0]),
+                              *p);
         wire_set_text(hello->sets_directory, sizeof(hello->sets_directory), script->sets_directory ?: "");
         wire_set_text(hello->sets_reason, sizeof(hello->sets_reason),
                       script->sets_directory ? "" : "This launcher has no sets");
@@ -149,7 +150,8 @@ static bool copy_root(const char *root) {
                         target[n < 0 ? 0 : n] = 0;
                         is_done = symlink(target, path) == 0;
                 } else if (S_ISDIR(st.st_mode))
-                        is_done = mkdir(path, 0755) == 0 && mount(from, path, NULL, MS_BIND | MS_REC, NULL) == 0;
+                        is_done = mkdir(path, 0755) == 0 &&
+                                  mount(from, path, NULL, MS_BIND | MS_REC, NULL) == 0;
         }
         if (!d)
                 return false;

@@ -34,7 +34,7 @@
         } while (0)
 
 /* The launcher as main() would set it up, on a connection instead of a bus. */
-static int run_launcher(int manager_fd, int seam_fd) {
+static int run_launcher(int manager_fd, int seam_fd, const char *sets) {
         Sandbox *s = calloc(1, sizeof(*s));
         sd_event *event = NULL;
         sd_bus *bus = NULL;
@@ -53,6 +53,10 @@ static int run_launcher(int manager_fd, int seam_fd) {
         for (unsigned i = 0; i < _WIRE_PROFILE_MAX; i++)
                 s->ceilings[i] = limits_ceiling(s->settings, (WireProfile) i);
         REQUIRE(str_copy(&s->python, "/usr/bin/python3") >= 0 && str_copy(&s->namespaces, "net=1") >= 0);
+        REQUIRE(str_copy(&s->packages.uv, "/opt/uv") >= 0);
+        REQUIRE(sets_new_at(sets, true, geteuid(), &s->sets) >= 0);
+        s->packages.uv_inside = UV_PATH_INSIDE;
+        REQUIRE(str_copy(&s->packages.pythons[2], "/usr/bin/python3.99") >= 0);
         REQUIRE(manager_new(event, bus, true, &s->manager, &s->problem) >= 0);
         sd_bus_unref(bus);
         if (sandbox_check_manager(s->manager, &s->problem) < 0 && !strstr(s->problem.reason, "cgroup v2"))
@@ -84,7 +88,7 @@ static void start(LauncherRig *rig) {
                 (void) safe_close(manager[0]);
                 (void) safe_close(seam[0]);
                 (void) setenv("XDG_RUNTIME_DIR", rig->runtime, true);
-                r = run_launcher(manager[1], seam[1]);
+                r = run_launcher(manager[1], seam[1], rig->sets);
                 exit(r < 0 ? 99 : r); /* not _exit(): leaks are looked for at exit */
         }
         (void) safe_close(manager[1]);
@@ -103,6 +107,8 @@ void launcher_rig_setup(LauncherRig *rig) {
         REQUIRE(mkdtemp(rig->runtime));
         (void) snprintf(rig->cgroup, sizeof(rig->cgroup), "%s/cgroup", rig->runtime);
         REQUIRE(mkdir(rig->cgroup, 0700) >= 0);
+        (void) snprintf(rig->sets, sizeof(rig->sets), "%s/sets", rig->runtime);
+        REQUIRE(mkdir(rig->sets, 0700) >= 0);
         start(rig);
 }
 
@@ -167,7 +173,7 @@ int launcher_rig_wait(LauncherRig *rig) {
 
 int launcher_rig_teardown(LauncherRig *rig) {
         static const char *const names[] = { "cgroup/memory.max", "cgroup/pids.max", "cgroup/cpu.max",
-                                             "mcp-exec/verdict" };
+                                             "mcp-exec/verdict", "sets/.lock" };
         int status = 0;
 
         rig->seam = safe_close(rig->seam);
@@ -181,6 +187,7 @@ int launcher_rig_teardown(LauncherRig *rig) {
                         (void) unlink(path);
         }
         (void) rmdir(rig->cgroup);
+        (void) rmdir(rig->sets);
         {
                 _cleanup_free_ char *path = NULL;
 
@@ -192,12 +199,30 @@ int launcher_rig_teardown(LauncherRig *rig) {
 }
 
 void rig_send_start(LauncherRig *rig, uint64_t job) {
+        rig_send_start_of(rig, job, WIRE_PROFILE_RUN, 0, 0);
+}
+
+void rig_send_set(LauncherRig *rig, uint64_t job, WireSetAction action, char environment, char to) {
+        WireMessage m = {};
+
+        wire_header_init(&m, WIRE_SET, job);
+        m.set.action = action;
+        memset(m.set.environment, environment, sizeof(m.set.environment));
+        memset(m.set.to, to, sizeof(m.set.to));
+        REQUIRE(wire_send(rig->seam, &m, NULL, 0) >= 0);
+}
+
+void rig_send_start_of(LauncherRig *rig, uint64_t job, WireProfile profile, unsigned interpreter,
+                       char environment) {
         int control[2], out[2], err[2];
         WireMessage m = {};
 
         REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) >= 0 && pipe_new(out) >= 0 &&
                 pipe_new(err) >= 0);
         wire_header_init(&m, WIRE_START, job);
+        m.start.profile = profile;
+        m.start.interpreter = interpreter;
+        memset(m.start.environment, environment, sizeof(m.start.environment));
         m.start.limits = (WireLimits) { 10 * USEC_PER_SEC, 64 * MIB, 16, USEC_PER_SEC };
         REQUIRE(wire_send(rig->seam, &m, (int[]) { control[1], out[1], err[1] }, _WIRE_FD_MAX) >= 0);
         for (size_t i = 0; i < 2; i++) {
@@ -252,4 +277,19 @@ bool rig_is_closed(LauncherRig *rig) {
 
 bool rig_is_silent(LauncherRig *rig) {
         return !is_readable(rig, SILENCE_MSEC);
+}
+
+bool rig_has_property(sd_bus_message *m, const char *wanted) {
+        const char *name;
+        bool found = false;
+
+        REQUIRE(sd_bus_message_rewind(m, true) >= 0);
+        REQUIRE(sd_bus_message_skip(m, "ss") >= 0);
+        REQUIRE(sd_bus_message_enter_container(m, 'a', "(sv)") > 0);
+        while (sd_bus_message_enter_container(m, 'r', "sv") > 0) {
+                REQUIRE(sd_bus_message_read(m, "s", &name) > 0);
+                found = found || streq(name, wanted);
+                REQUIRE(sd_bus_message_skip(m, "v") >= 0 && sd_bus_message_exit_container(m) >= 0);
+        }
+        return found;
 }

@@ -16,6 +16,7 @@ typedef struct LauncherRig {
         pid_t launcher;
         char runtime[64];  /* a directory for the verdict; XDG_RUNTIME_DIR of the launcher */
         char cgroup[128];  /* a directory with a unit's limits in it */
+        char sets[128];    /* the directory of the sets */
 } LauncherRig;
 
 /* Starts everything; the self-test has not begun. */
@@ -33,9 +34,15 @@ void launcher_rig_restart(LauncherRig *rig);
 
 /* The daemon's side. */
 void rig_send_start(LauncherRig *rig, uint64_t job);
+/* environment: the digit that all of its name is made of; 0: none. */
+void rig_send_start_of(LauncherRig *rig, uint64_t job, WireProfile profile, unsigned interpreter,
+                       char environment);
+void rig_send_set(LauncherRig *rig, uint64_t job, WireSetAction action, char environment, char to);
 void rig_send_stop(LauncherRig *rig, uint64_t job);
 void rig_send_assign(LauncherRig *rig, uint64_t job);
 /* The next message, which must be of this type and job. */
 WireMessage rig_expect(LauncherRig *rig, WireType type, uint64_t job);
 bool rig_is_closed(LauncherRig *rig); /* within a few seconds */
 bool rig_is_silent(LauncherRig *rig); /* for a moment */
+/* Whether a StartTransientUnit names this property. */
+bool rig_has_property(sd_bus_message *m, const char *wanted);

@@ -117,22 +117,6 @@ static void refuse_property(const char *name) {
         sd_bus_message_unref(m);
 }
 
-/* Whether the call names this property. */
-static bool has_property(sd_bus_message *m, const char *wanted) {
-        const char *name;
-        bool found = false;
-
-        ASSERT_TRUE(sd_bus_message_rewind(m, true) >= 0);
-        ASSERT_TRUE(sd_bus_message_skip(m, "ss") >= 0);
-        ASSERT_TRUE(sd_bus_message_enter_container(m, 'a', "(sv)") > 0);
-        while (sd_bus_message_enter_container(m, 'r', "sv") > 0) {
-                ASSERT_TRUE(sd_bus_message_read(m, "s", &name) > 0);
-                found = found || streq(name, wanted);
-                ASSERT_TRUE(sd_bus_message_skip(m, "v") >= 0 && sd_bus_message_exit_container(m) >= 0);
-        }
-        return found;
-}
-
 TEST(an_unknown_optional_property_is_dropped_and_an_unknown_protection_refused) {
         sd_bus_message *m;
         WireHello h;
@@ -143,8 +127,8 @@ TEST(an_unknown_optional_property_is_dropped_and_an_unknown_protection_refused) 
         ASSERT_EQ_INT(hello().verdict, WIRE_VERDICT_OK);
         rig_send_start(&rig, 1);
         m = fake_pid1_call(&rig.pid1, "StartTransientUnit");
-        ASSERT_FALSE(has_property(m, "BindLogSockets"));
-        ASSERT_TRUE(has_property(m, "PrivatePIDs"));
+        ASSERT_FALSE(rig_has_property(m, "BindLogSockets"));
+        ASSERT_TRUE(rig_has_property(m, "PrivatePIDs"));
         fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_FAILED, "enough");
         sd_bus_message_unref(m);
         (void) rig_expect(&rig, WIRE_REFUSED, 1);
@@ -210,7 +194,7 @@ TEST(a_good_verdict_is_remembered_and_a_bad_one_is_not) {
         {
                 sd_bus_message *m = fake_pid1_call(&rig.pid1, "StartTransientUnit");
 
-                ASSERT_FALSE(has_property(m, "MemoryPressureWatch"));
+                ASSERT_FALSE(rig_has_property(m, "MemoryPressureWatch"));
                 fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_FAILED, "enough");
                 sd_bus_message_unref(m);
         }

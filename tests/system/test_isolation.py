@@ -47,7 +47,8 @@ def test_files_of_the_host_are_not_there():
     secret.write_text("secret")
     secret.chmod(0o644)
     code = ("import os\nfor p in ('/etc/shadow', '/etc/machine-id', '/home/alice/secret.txt', '/root', '/home', '/var/log',"
-            " '/etc/mcp-exec', '/run/systemd', '/run/dbus', '/run/mcp-exec', '/sys/kernel', '/boot', '/var/lib'):\n"
+            " '/etc/mcp-exec', '/run/systemd', '/run/dbus', '/run/mcp-exec', '/sys/kernel', '/boot', '/var/lib/dpkg',"
+            " '/var/lib/mcp-exec/sets', '/env'):\n"
             "  try: os.listdir(p) if not p.endswith(('shadow', 'id', 'txt')) else open(p).read()\n"
             "  except OSError: continue\n"
             "  if os.path.isdir(p) and os.listdir(p) in ([], ['incoming']): continue  # systemd's own, empty mount point\n"

@@ -275,7 +275,7 @@ def _violations():
     yield "short", start[:-1], good
     yield "long", start + b"\0", good
     yield "magic", seam.pack(seam.STOP, 1, magic=1), []
-    yield "version", seam.pack(seam.STOP, 1, version=2), []
+    yield "version", seam.pack(seam.STOP, 1, version=1), []
     yield "wrong direction", seam.pack(seam.REFUSED, 1, b"x", b"y"), []
     yield "job 0", seam.pack(seam.STOP, 0), []
     yield "profile", seam.start_packet(1, profile=7), good

@@ -300,6 +300,36 @@ def test_what_is_not_ours_is_refused():
         target.rmdir()
 
 
+def test_what_no_daemon_of_ours_sends_closes_the_connection():
+    start_sockets()
+    name, none = b"a" * 64, bytes(64)
+    violations = (
+        ("a set for PARSE", seam.start_packet(1, profile=seam.PARSE, environment=name), True),
+        ("no leaf for FETCH", seam.start_packet(1, profile=seam.FETCH), True),
+        ("no leaf for INSTALL", seam.start_packet(1, profile=seam.INSTALL), True),
+        ("a set without a name", seam.pack(seam.SET, 1, seam.DROP, none, none), False),
+        ("a path for a set", seam.pack(seam.SET, 1, seam.RETIRE, b"../x" * 16, none), False),
+        ("half a name", seam.pack(seam.SET, 1, seam.DROP, b"a" * 63 + b"\0", none), False),
+        ("ready as nothing", seam.pack(seam.SET, 1, seam.COMMIT, name, none), False),
+        ("two names to remove", seam.pack(seam.SET, 1, seam.DROP, name, name), False),
+        ("no such action", seam.pack(seam.SET, 1, 3, name, none), False),
+        ("an answer", seam.pack(seam.SET_DONE, 1, 0, b""), False),
+    )
+    before = sets()
+    for what, packet, with_fds in violations:
+        launcher = connect()
+        a, b = socket.socketpair()
+        r, w = os.pipe()
+        launcher.send(packet, [a.fileno(), w, w] if with_fds else [])
+        assert launcher.next(10) is None, what
+        launcher.close()
+        for fd in r, w:
+            os.close(fd)
+        a.close()
+        b.close()
+    assert sets() == before and run_units() == []
+
+
 @also_vm
 def test_a_killed_launcher_leaves_no_unit_and_nothing_in_the_way():
     with uv():
@@ -409,3 +439,4 @@ def test_a_user_has_sets_of_their_own():
     finally:
         launcher.close()
         program.unlink()
+        sh(f"rm -r {directory.parent}", "alice")

@@ -162,6 +162,50 @@ TEST(properties) {
         repeat(make_spec);
 }
 
+static int make_spec_of_fetch(void) {
+        _cleanup_(unit_spec_freep) UnitSpec *spec = NULL;
+        UnitInput in = input();
+
+        in.profile = WIRE_PROFILE_FETCH;
+        in.set = "/sets/leaf";
+        in.leaf = "leaf";
+        in.uv = in.ca_bundle = in.index_credentials = "/x";
+        return unit_spec_new(&in, &spec);
+}
+
+TEST(properties_of_fetch) {
+        repeat(make_spec_of_fetch);
+}
+
+static int find_packages(void) {
+        Packages p = {};
+        int r = packages_find(&p, settings, /* is_user= */ true);
+
+        packages_done(&p);
+        return r;
+}
+
+TEST(what_installs_packages) {
+        unsigned limit = allocations_left;
+
+        allocations_left = 0;
+        setup();
+        ASSERT_EQ_INT(settings_set(settings, "Packages", "UvPath", "env", &(char*) { NULL }), 0);
+        ASSERT_EQ_INT(settings_set(settings, "Packages", "ExtraPythons", "env", &(char*) { NULL }), 0);
+        allocations_left = limit;
+        repeat(find_packages);
+}
+
+static int make_sets(void) {
+        _cleanup_(sets_freep) Sets *s = NULL;
+
+        return sets_new_at("/nonexistent", /* is_user= */ true, 0, &s);
+}
+
+TEST(directory_of_sets) {
+        repeat(make_sets);
+}
+
 static UnitSpec *spec_of_the_case;
 
 static UnitSpec* spec(void) {

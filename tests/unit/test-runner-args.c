@@ -7,6 +7,7 @@
 #define NS_SYSTEM "net=1,mnt=2,ipc=3"
 #define NS_USER NS_SYSTEM ",user=4,pid=5"
 #define PYTHON "/usr/bin/python3"
+#define SYSTEM(ns) "init", "run", "--mode", "system", "--ns", ns
 
 typedef struct Line {
         const char *words[12];
@@ -55,8 +56,37 @@ TEST(args_of_a_user_self_test) {
         ASSERT_EQ_UINT(facts.tmpfs_inodes, 16384);
 }
 
+TEST(args_of_the_profiles) {
+        const Line fetch = { { SYSTEM(NS_SYSTEM ",user=4"), "--profile", "fetch", PYTHON } },
+                   install = { { "init", "run", "--mode", "user", "--ns", NS_USER, "--profile", "install",
+                                 PYTHON } },
+                   set = { { SYSTEM(NS_SYSTEM), "--set", "/env", PYTHON } };
+        RunnerFacts facts;
+
+        ASSERT_EQ_INT(parse(&fetch, &facts), RUNNER_CHECK_OK);
+        ASSERT_EQ_INT(facts.profile, RUNNER_PROFILE_FETCH);
+        ASSERT_EQ_UINT(facts_n_namespaces(&facts), RUNNER_NS_USER + 1);
+        ASSERT_TRUE(facts.set == NULL);
+        ASSERT_EQ_INT(parse(&install, &facts), RUNNER_CHECK_OK);
+        ASSERT_EQ_INT(facts.profile, RUNNER_PROFILE_INSTALL);
+        ASSERT_EQ_UINT(facts_n_namespaces(&facts), _RUNNER_NS_MAX);
+        ASSERT_EQ_INT(parse(&set, &facts), RUNNER_CHECK_OK);
+        ASSERT_EQ_INT(facts.profile, RUNNER_PROFILE_RUN);
+        ASSERT_EQ_UINT(facts_n_namespaces(&facts), RUNNER_NS_IPC + 1);
+        ASSERT_TRUE(facts.set != NULL);
+}
+
 TEST(args_that_are_not_understood_are_refused) {
         static const Line lines[] = {
+                /* The users' namespace is what keeps units of preparation apart. */
+                { { SYSTEM(NS_SYSTEM), "--profile", "fetch", PYTHON } },
+                { { SYSTEM(NS_USER), "--profile", "run", PYTHON } },
+                { { SYSTEM(NS_USER), "--profile", "", PYTHON } },
+                { { SYSTEM(NS_USER), "--profile", "fetch", "--profile", "install", PYTHON } },
+                { { SYSTEM(NS_USER), "--profile", "fetch", "--set", "/env", PYTHON } },
+                { { "init", "selftest", "--mode", "user", "--ns", NS_USER, "--profile", "fetch", PYTHON } },
+                { { SYSTEM(NS_SYSTEM), "--set", "env", PYTHON } },
+                { { SYSTEM(NS_SYSTEM), "--set", "/a", "--set", "/b", PYTHON } },
                 { { "init" } },
                 { { "init", "run" } },
                 { { "init", PYTHON, "run" } },

@@ -119,3 +119,24 @@ TEST(sentences_fit_into_the_seam) {
         for (size_t i = 0; i < ELEMENTSOF(texts); i++)
                 ASSERT_TRUE(strlen(texts[i]) > 10 && strlen(texts[i]) < 512);
 }
+
+TEST(each_profile_has_its_uids) {
+        static const struct {
+                uid_t uid;
+                bool run, prepare, user;
+        } table[] = {
+                { 0, false, false, false },   { 1, false, true, true },     { 999, false, true, true },
+                { 61183, false, true, true }, { 61184, true, false, true }, { 65519, true, false, true },
+                { 65520, false, true, true }, { 100000, false, true, true },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                RunnerFacts run = {}, fetch = { .profile = RUNNER_PROFILE_FETCH },
+                            install = { .profile = RUNNER_PROFILE_INSTALL }, user = { .is_user = true };
+
+                ASSERT_EQ_INT(is_uid_of_profile(&run, table[i].uid), table[i].run);
+                ASSERT_EQ_INT(is_uid_of_profile(&fetch, table[i].uid), table[i].prepare);
+                ASSERT_EQ_INT(is_uid_of_profile(&install, table[i].uid), table[i].prepare);
+                ASSERT_EQ_INT(is_uid_of_profile(&user, table[i].uid), table[i].user);
+        }
+}

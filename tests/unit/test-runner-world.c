@@ -147,3 +147,36 @@ TEST(environment_that_does_not_fit_is_an_error) {
                 inherited[i] = same;
         ASSERT_EQ_INT(world_environment(&places, &facts, inherited, &e), -E2BIG);
 }
+
+TEST(environment_of_a_set_puts_it_first) {
+        const RunnerPlaces places = { .tmp = "/tmp", .hook = "/hook", .fonts = "/fonts", .stubs = "/stubs" };
+        const RunnerFacts facts = { .set = "/env" };
+        RunnerEnvironment e;
+
+        ASSERT_EQ_INT(world_environment(&places, &facts, NULL, &e), 0);
+        ASSERT_EQ_STR(variable(&e, "PATH"), "/env/bin:/stubs:/usr/local/bin:/usr/bin:/bin");
+        ASSERT_EQ_STR(variable(&e, "VIRTUAL_ENV"), "/env");
+        ASSERT_EQ_STR(variable(&e, "PYTHONPATH"), "/hook");
+}
+
+TEST(environment_of_fetch_alone_has_the_credentials) {
+        const RunnerPlaces places = { .tmp = "/tmp", .hook = "/hook", .fonts = "/fonts", .stubs = "/stubs" };
+        char good[] = "CREDENTIALS_DIRECTORY=/run/credentials/unit", bad[] = "CREDENTIALS_DIRECTORY=/home/alice",
+             token[] = "API_TOKEN=x";
+        char *const inherited[] = { token, good, NULL }, *const others[] = { bad, NULL };
+        RunnerFacts facts = { .profile = RUNNER_PROFILE_FETCH };
+        RunnerEnvironment e;
+
+        ASSERT_EQ_INT(world_environment(&places, &facts, inherited, &e), 0);
+        ASSERT_EQ_STR(variable(&e, "CREDENTIALS_DIRECTORY"), "/run/credentials/unit");
+        ASSERT_EQ_STR(variable(&e, "API_TOKEN"), NULL);
+        ASSERT_EQ_STR(variable(&e, "VIRTUAL_ENV"), NULL);
+        ASSERT_EQ_INT(world_environment(&places, &facts, others, &e), 0);
+        ASSERT_EQ_STR(variable(&e, "CREDENTIALS_DIRECTORY"), NULL);
+        facts.profile = RUNNER_PROFILE_INSTALL;
+        ASSERT_EQ_INT(world_environment(&places, &facts, inherited, &e), 0);
+        ASSERT_EQ_STR(variable(&e, "CREDENTIALS_DIRECTORY"), NULL);
+        facts.profile = RUNNER_PROFILE_RUN;
+        ASSERT_EQ_INT(world_environment(&places, &facts, inherited, &e), 0);
+        ASSERT_EQ_STR(variable(&e, "CREDENTIALS_DIRECTORY"), NULL);
+}

@@ -61,6 +61,8 @@ class Run:
         self.control.settimeout(SECONDS)
         if arguments is None:
             arguments = [verb, "--mode", mode, "--ns", NAMESPACES, python]
+        elif callable(arguments):
+            arguments = arguments(self.tmp)
         self.process = subprocess.Popen([INIT_AT, self.tmp, hook, str(check), *arguments], stdin=far,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
                                         env={"OMP_NUM_THREADS": "2", "API_TOKEN": "secret"}, pass_fds=pass_fds,
