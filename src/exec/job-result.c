@@ -2,6 +2,7 @@
 
 /* What is known of a job now, for its result. */
 
+#include "base/strv.h"
 #include "exec/engine.h"
 
 static uint64_t job_duration_usec(const ExecJob *j) {
