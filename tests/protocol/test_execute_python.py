@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT
+"""execute_python, and exec for programs that name packages: from the call to the answer."""
+
+import os
+import re
+
+import harness
+from packages import machine, sections
+
+BLOCK = '# /// script\n# dependencies = ["demo"]\n# ///\n'
+WHERE = "import sys; print(sys.executable)"
+
+
+def test_the_predecessors_schema_and_text():
+    with machine() as m, m.server() as s:
+        schema = s.tools["execute_python"]["inputSchema"]
+        assert schema["required"] == ["script"], schema
+        assert {name: p["type"] for name, p in schema["properties"].items()} == {
+            "script": "string", "dependencies": "array", "timeout_seconds": "integer", "background": "boolean"}, schema
+        text = s.text("execute_python", script="import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(3)")
+        assert re.fullmatch(r"--- stdout ---\nout\n\n--- stderr ---\nerr\n\n--- exit_code: 3 ---\n"
+                            r"--- duration_ms: \d+ ---\n--- status: error ---\n--- message ---\n.*", text, re.DOTALL), text
+        text = s.text("execute_python", script="while True: pass", timeout_seconds=1)
+        assert re.match(r"--- exit_code: -1 ---\n--- duration_ms: \d+ ---\n--- timed_out: true ---\n", text), text
+
+
+def test_a_script_without_packages_prepares_nothing():
+    with machine() as m, m.server() as s:
+        for arguments in ({}, {"dependencies": []}, {"dependencies": None}):
+            assert sections(s.text("execute_python", script=WHERE, **arguments))["stdout"] == f"{harness.PYTHON}\n\n"
+        assert m.set_names() == []
+
+
+def test_a_list_makes_a_set_and_the_next_script_finds_it():
+    with machine() as m, m.server() as s:
+        found = sections(s.text("execute_python", script=WHERE, dependencies=["demo>=1"]))
+        assert (found["stdout"], found["status"]) == ("/env/bin/python3\n\n", "ok"), found
+        made = m.set_names()
+        assert len(made) == 1 and re.fullmatch("[0-9a-f]{64}", made[0]), made
+        assert sections(s.text("execute_python", script="1", dependencies=["Demo >= 1"]))["status"] == "ok"
+        assert m.set_names() == made
+        assert "1 sets are ready" in s.text("check_environment")
+
+
+def test_exec_and_execute_python_take_a_block_and_line_1_stays_line_1():
+    with machine() as m, m.server() as s:
+        result = s.tool("exec", code=BLOCK + WHERE + "\n1 / 0")["structuredContent"]
+        assert result["stdout"] == "/env/bin/python3\n" and 'main.py", line 5, in' in result["stderr"], result
+        found = sections(s.text("execute_python", script=BLOCK + WHERE, dependencies=["other"]))
+        assert found["stdout"] == "/env/bin/python3\n\n", found
+        assert len(m.set_names()) == 2  # block and list are one list
+
+
+def test_an_undeclared_module_is_answered_with_how_to_declare_it():
+    with machine() as m, m.server() as s:
+        found = sections(s.text("execute_python", script="import sklearn_not"))
+        assert found["status"] == "error", found
+        assert '"# dependencies = ["sklearn_not"]"' in found["message"], found
+        assert "execute_python" in found["message"], found
+        # A set has other packages than everybody has, so those are not told.
+        found = sections(s.text("execute_python", script=BLOCK + "import nothing_like_it"))
+        assert "Installed:" not in found["message"], found
+
+
+def test_what_cannot_be_had_is_an_error_with_its_reason_and_nothing_is_left():
+    with machine() as m, m.server() as s:
+        assert s.error("execute_python", script="1", dependencies=["unknown"]) == "There is no package unknown."
+        assert s.error("exec", code="# /// script\n# dependencies = ['no-room']\n# ///\n") == "The disk is full."
+        assert "not what the index says" in s.error("execute_python", script="1", dependencies=["half-made"])
+        assert "junk" in s.error("execute_python", script="1", dependencies=["junk!!"])
+        harness.wait_until(lambda: m.set_names() == [])
+
+
+def test_a_warning_is_a_hint_of_the_result():
+    with machine() as m, m.server() as s:
+        result = s.tool("execute_python", script="print(1)", dependencies=["yanked"])
+        assert result["structuredContent"]["hints"] == ["yanked 1.0 was withdrawn by its authors."], result
+        assert sections(result["content"][0]["text"])["hints"] == "yanked 1.0 was withdrawn by its authors.\n", result
+
+
+def test_progress_tells_the_phase_and_a_cancel_ends_the_preparation():
+    with machine() as m, m.server() as s:
+        ident = s.start("execute_python", {"script": "1", "dependencies": ["slow"]}, progressToken=1)
+        harness.wait_until(lambda: any("downloading 1/2 slow" in p for p in s.progress()))
+        assert re.fullmatch(r"preparing for \d+ s: downloading 1/2 slow", s.progress()[-1]), s.progress()
+        s.send("notifications/cancelled", {"requestId": ident})
+        harness.wait_until(lambda: m.set_names() == [])
+        assert sections(s.text("execute_python", script="print(2)"))["stdout"] == "2\n\n"
+
+
+def test_the_sync_limit_counts_for_preparation_too():
+    with machine("[Exec]", "SyncLimitSec=300ms") as m, m.server() as s:
+        found = sections(s.text("execute_python", script="1", dependencies=["slow"]))
+        assert found["status"] == "running", found
+        harness.wait_until(lambda: "(downloading 1/2 slow)" in s.tool(
+            "get_run", run_id=found["run_id"])["structuredContent"]["message"])
+        ended = s.tool("cancel_run", run_id=found["run_id"])["structuredContent"]
+        assert ended["status"] == "cancelled", ended
+        harness.wait_until(lambda: m.set_names() == [])
+
+
+def test_background_and_get_run():
+    with machine() as m, m.server() as s:
+        found = sections(s.text("execute_python", script=WHERE, dependencies=["slowish"], background=True))
+        assert found["status"] == "running", found
+        ended = s.tool("get_run", run_id=found["run_id"], wait_s=40)["structuredContent"]
+        assert (ended["status"], ended["stdout"]) == ("ok", "/env/bin/python3\n"), ended
+
+
+def test_the_scripts_time_is_not_that_of_its_preparation():
+    with machine() as m, m.server() as s:
+        found = sections(s.text("execute_python", script="print(1)", timeout_seconds=1,
+                                dependencies=["slowish", "slowish2"]))
+        assert found["status"] == "ok" and "timed_out" not in found, found
+
+
+def test_many_calls_for_one_set_make_one_set():
+    with machine() as m, m.server() as s:
+        idents = [s.start("execute_python", {"script": "print(1)", "dependencies": ["slowish"]}) for _ in range(10)]
+        for ident in idents:
+            assert sections(s.end("execute_python", ident)["content"][0]["text"])["status"] == "ok"
+        assert len(m.set_names()) == 1
+
+
+def test_policy_and_offline():
+    with machine("DenyPackages=evil-*", "Offline=yes") as m, m.server() as s:
+        assert "evil-thing" in s.error("execute_python", script="1", dependencies=["evil-thing"])
+        assert "offline" in s.error("execute_python", script="1", dependencies=["demo"]).lower()
+        tool = s.tools["execute_python"]
+        assert "fetches nothing" in tool["description"] and tool["annotations"]["openWorldHint"] is False, tool
+        # Nothing can be declared, so no message says so.
+        assert "dependencies" not in sections(s.text("execute_python", script="import nothing_like_it"))["message"]
+
+
+def test_default_requirements_are_the_environment_of_programs_that_name_none():
+    with harness.directory() as where:
+        (where / "list.txt").write_text("# ours\n demo==1.0  # pinned\n\nother\n")
+        with machine(f"DefaultRequirements={where / 'list.txt'}") as m, m.server() as s:
+            assert "demo 1.0" in s.text("check_environment")
+            assert s.tool("exec", code=WHERE)["structuredContent"]["stdout"] == "/env/bin/python3\n"
+            assert sections(s.text("execute_python", script=WHERE))["stdout"] == "/env/bin/python3\n\n"
+            assert len(m.set_names()) == 1
+        with machine(f"DefaultRequirements={where / 'none.txt'}") as m:
+            with m.server() as s:
+                assert s.tool("exec", code="print(1)")["structuredContent"]["stdout"] == "1\n"
+            assert "DefaultRequirements=" in s.stderr, s.stderr
+
+
+def test_the_predecessors_options():
+    with machine() as m:
+        with m.server("--max-timeout", "77", "--default-timeout", "7", "--max-output-bytes", "2048", "--no-warm-cache",
+                      "--sandbox-backend", "docker", "--uv-path", "uv") as s:
+            text = s.text("check_environment")
+            assert "Default timeout: 7s\nMax timeout: 77s\nMax output: 2048 bytes\n" in text, text
+            assert "7, otherwise clamped to 1 to 77" in s.tools["execute_python"]["inputSchema"]["properties"][
+                "timeout_seconds"]["description"]
+            result = s.tool("execute_python", script="print('x' * 5000)")["structuredContent"]
+            assert result["truncated"] and len(result["stdout"]) <= 2100, result
+        assert "--sandbox-backend docker: sandboxes are made by systemd" in s.stderr, s.stderr
+
+
+def test_options_that_are_refused():
+    for arguments, words in ((["--sandbox-backend", "none"], "nothing is ever run without a sandbox"),
+                             (["--sandbox-backend", "chroot"], "--sandbox-backend is native"),
+                             (["--python-version", "three"], "--python-version is a version such as 3.13"),
+                             (["--max-timeout", "x"], "--max-timeout is a whole number"),
+                             (["--max-output-bytes", "1023"], "--max-output-bytes is at least 1024")):
+        done = harness.run("stdio", "--no-bridge", *arguments)
+        assert (done.returncode, done.stdout) == (2, b"") and words in done.stderr.decode(), done
+    done = harness.run("stdio", "--no-bridge", "--max-timeout", "5", "--default-timeout", "6")
+    assert done.returncode == 1 and "more than MaxTimeoutSec=" in done.stderr.decode(), done
+    done = harness.run("stdio", "--no-bridge", "--max-timeout", "0")
+    assert done.returncode == 1 and "--max-timeout: MaxTimeoutSec=: " in done.stderr.decode(), done
+
+
+def test_a_python_version_is_that_of_every_program():
+    version = "{0.major}.{0.minor}".format(__import__("sys").version_info)
+    with machine() as m:
+        with m.server("--python-version", version) as s:
+            assert s.text("check_environment").startswith(f"Python version: {version}\n")
+            assert sections(s.text("execute_python", script="print(1)"))["stdout"] == "1\n\n"
+        with m.server("--python-version", "3.5") as s:
+            assert "3.5" in s.error("execute_python", script="print(1)")
+
+
+def _env(path, *arguments):
+    return harness.run("env", "--socket", path, *arguments, timeout=60)
+
+
+def test_env_prepares_lists_and_removes():
+    if os.geteuid() != 0:
+        raise harness.Skip("only root sees and removes sets")
+    with machine() as m, m.serve() as service:
+        (m.where / "list.txt").write_text("demo>=1 # a comment\n\n# another\n")
+        (m.where / "script.py").write_text(BLOCK.replace("demo", "other") + "raise SystemExit('it was run')\n")
+        done = _env(service, "prepare", str(m.where / "list.txt"), str(m.where / "script.py"))
+        assert done.returncode == 0 and b"it was run" not in done.stderr, done
+        assert len(m.set_names()) == 2
+
+        done = _env(service, "list")
+        lines = done.stdout.decode().splitlines()
+        assert done.returncode == 0 and lines[0].split() == ["NAME", "PYTHON", "SIZE", "LAST", "USE", "RUNS", "ASKED",
+                                                             "FOR"], done
+        assert sorted(line.split()[0] for line in lines[1:]) == [name[:16] for name in m.set_names()], done
+        assert sorted(line.split()[-1] for line in lines[1:]) == ["demo>=1", "other"], done
+
+        name = m.set_names()[0]
+        done = _env(service, "remove", name[:8])
+        assert done.returncode == 0, done
+        assert name not in m.set_names()
+        done = _env(service, "remove", name)
+        assert done.returncode == 1 and b"there is no such set" in done.stderr, done
+
+        (m.where / "bad.txt").write_text("unknown\n")
+        done = _env(service, "prepare", str(m.where / "bad.txt"), str(m.where / "absent.txt"))
+        assert done.returncode == 1 and b"bad.txt: There is no package unknown." in done.stderr, done
+        assert b"absent.txt" in done.stderr, done
+        (m.where / "empty.txt").write_text("# nothing\n")
+        done = _env(service, "prepare", str(m.where / "empty.txt"))
+        assert done.returncode == 1 and b"names no packages" in done.stderr, done
+
+
+def test_env_says_what_is_wrong_with_its_command_line():
+    for arguments, words in (((), b"say list, prepare or remove"), (("list", "x"), b"unexpected argument"),
+                             (("prepare",), b"needs a file"), (("remove", "abc"), b"is not the name of a set"),
+                             (("remove", "../../x"), b"is not the name of a set"), (("bake",), b"unknown command"),
+                             (("--json", "remove", "abcd"), b"--json belongs to list")):
+        done = harness.run("env", *arguments)
+        assert done.returncode == 2 and words in done.stderr, done
+
+
+
+
+if __name__ == "__main__":
+    harness.main()
