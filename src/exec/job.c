@@ -77,8 +77,8 @@ static void job_give_up_preparing(ExecJob *j) {
 
         (void) str_printf(&message,
                           "Its packages were not ready within the time limit of %s for that%s%s%s, so it "
-                          "was not run. Name fewer or smaller packages; administrators: see whether the package "
-                          "index is slow, or raise PrepareTimeoutSec=.",
+                          "was not run. Name fewer or smaller packages; administrators: see whether the "
+                          "package index is slow, or raise PrepareTimeoutSec=.",
                           limit.text, *phase ? " (" : "", phase, *phase ? ")" : "");
         j->request->preparation.ops->cancel(j->request->preparation.data);
         exec_job_prepare_failed(j, EXEC_ERROR, message ?: "Its packages were not ready in time.");

@@ -151,11 +151,10 @@ static void scan_one(SetIndex *x, int sets_fd, const char *name, SetIndexVisitor
         SetEntry *e;
         int r;
 
-        if (strlen(name) == SHA256_HEX_CHARS + strlen(".tmp") && is_hex(name, SHA256_HEX_CHARS) &&
-            streq(name + SHA256_HEX_CHARS, ".tmp")) {
+        if (strlen(name) == SHA256_HEX_CHARS + strlen(".tmp") && streq(name + SHA256_HEX_CHARS, ".tmp")) {
                 memcpy(plain, name, SHA256_HEX_CHARS);
                 plain[SHA256_HEX_CHARS] = 0;
-                if (on_leaf)
+                if (on_leaf && is_hex(plain, SHA256_HEX_CHARS))
                         on_leaf(plain, userdata);
                 return;
         }

@@ -266,5 +266,6 @@ void python_facts(const Python *p, PythonFacts *ret) {
 
 bool python_is_idle(const Python *p) {
         assert(p);
-        return !p->parses.first && !p->preparations.first && !p->removals.first && !p->queries.first;
+        return !p->parses.first && !p->preparations.first && !p->removals.first && !p->queries.first &&
+               !p->is_evicting_soon;
 }
