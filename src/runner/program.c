@@ -23,12 +23,24 @@
 
 int program_exec(const RunnerFacts *facts, RunnerEnvironment *environment) {
         char python[RUNNER_PATH_MAX], script[] = "main.py";
-        char *argv[] = { python, script, NULL };
+        char *argv[6] = { python, script };
         size_t n = strlen(facts->python);
 
         if (n >= sizeof(python))
                 return -ENAMETOOLONG;
         memcpy(python, facts->python, n + 1);
+
+        /* With a set this interpreter only receives the program: it is spared what site would import, for the
+         * sake of time, and because nothing of it should run while there is a control socket. */
+        if (facts->set) {
+                static char no_site[] = "-S", no_directory[] = "-P", command[] = "-c",
+                            hook[] = "import sitecustomize";
+
+                argv[1] = no_site;
+                argv[2] = no_directory;
+                argv[3] = command;
+                argv[4] = hook;
+        }
 
         (void) execve(python, argv, environment->entries);
         return -errno;
