@@ -79,6 +79,8 @@ def find_block(script, findings):
                 report_nearly(line, i, findings)
             i += 1
             continue
+        if opening[1] != "script" and opening[1].lower() == "script":
+            report_nearly(line, i, findings)
         closing, end = find_end(lines, i)
         is_script = opening[1] == "script"
         if closing is None:

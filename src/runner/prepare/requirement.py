@@ -64,14 +64,14 @@ def explain_syntax(text, error):
     reason = printable(str(error).split("\n")[0], 200).rstrip(".")
     if re.match(r"^[A-Za-z0-9._\[\], -]+=[^=]", text) and not re.search(r"[<>!~=]=", text):
         return f"is not a requirement: a version is compared with '==', not '='. ({reason})"
-    if re.match(r"^[A-Za-z0-9._-]+@[0-9]", text.strip()):
-        return "is not a requirement: a version is written 'name==1.2', not 'name@1.2'"
     if re.match(r"^[A-Za-z0-9._-]+ +[A-Za-z0-9._-]+$", text.strip()):
         return f"is not a requirement: each package is an entry of its own, a version is written 'name==1.2'. ({reason})"
     return f"is not a requirement as PEP 508 describes them: {reason}"
 
 
 def check_url(url, policy):
+    if re.fullmatch(r"[0-9][A-Za-z0-9.]*", url):
+        raise Refused("is not a requirement: a version is written 'name==1.2', not 'name@1.2'")
     is_vcs = "+" in url.split("://")[0]
     if is_vcs and not policy["vcs"]:
         raise Refused("names a version control system; only packages of the index are allowed here", "policy")

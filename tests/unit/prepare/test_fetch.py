@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""fetch: the choice of wheels, the downloads from an index that is honest or not, and what becomes of uv's words. uv is
+played; test_real_uv.py has the real one."""
+
+import hashlib
+import json
+import os
+import pathlib
+import stat
+import sysconfig
+
+import rig
+import wheels
+from rig import Prefix, contains, equal
+
+
+def lock_of(index, *files, name=None, **more):
+    """A lock as uv writes it, with one package for each list of files."""
+    text = 'lock-version = "1.0"\n'
+    for file in files:
+        each = [file] if isinstance(file, str) else file
+        entries = ", ".join(
+            f'{{ url = "{more.get("url") or index.url.replace("simple/", "files/") + f}", size = {more.get("size", 100)}, hashes = '
+            f'{{ sha256 = "{more.get("sha256") or hashlib.sha256(index.files.get(f, b"")).hexdigest()}" }} }}' for f in each)
+        text += (f'[[packages]]\nname = "{name or each[0].split("-")[0].replace("_", "-")}"\nversion = "1.0"\n'
+                 f'wheels = [{entries}]\n')
+    return text
+
+
+def failure(answer):
+    return answer[0]["error"]["kind"], answer[0]["error"]["message"]
+
+
+def fetch_lock(index, lock, environment=None, **order):
+    """(answer, names left in the prefix) of a fetch whose uv gave this lock."""
+    with Prefix() as p:
+        p.play_uv(lock=lock)
+        answer, _ = p.fetch(["x"], environment, **order)
+        return answer, p.names()
+
+
+def test_wheels_are_fetched():
+    with wheels.Index() as index, Prefix() as p:
+        one, two = wheels.wheel("mx-one"), wheels.wheel("mx-two")
+        index.add(one).add(two)
+        p.play_uv(lock=lock_of(index, two[0], one[0]), stderr="warning: `mx-one==1.0` is yanked (reason: \"bad.\")\nResolved 2\n")
+        answer, lines = p.fetch(["mx-two", "mx-one"])
+        equal([(e["name"], e["version"], e["file"], e["sha256"], e["size_bytes"]) for e in answer["packages"]],
+              [(f.split("-")[0].replace("_", "-"), "1.0", f, hashlib.sha256(c).hexdigest(), len(c)) for f, c in (one, two)])
+        equal(answer["warnings"], ["mx-one==1.0 was withdrawn by its authors (bad); use another version."])
+        equal((answer["is_known"], answer["download_bytes"]), (False, len(one[1]) + len(two[1])))
+        equal(sorted(lines), ["@ downloading 1/2 mx-one", "@ downloading 2/2 mx-two", "@ resolving"])
+        equal(p.names(), [".lock", ".wheels"])
+        equal(pathlib.Path(p.path, ".wheels", one[0]).read_bytes(), one[1])
+        equal(stat.S_IMODE(os.stat(f"{p.path}/.wheels/{one[0]}").st_mode), 0o644)
+        lock = json.loads(pathlib.Path(p.path, ".lock").read_text())
+        equal(lock, {"lock_sha256": answer["lock_sha256"], "packages": answer["packages"]})
+
+
+def test_a_known_lock_ends_it_before_downloads():
+    with wheels.Index() as index:
+        index.add(wheels.wheel("mx-one"))
+        lock = lock_of(index, *index.files)
+        first, _ = fetch_lock(index, lock)
+        index.requests.clear()
+        answer, names = fetch_lock(index, lock, known_locks=["0" * 64, first["lock_sha256"]])
+        equal((answer["is_known"], answer["lock_sha256"], index.requests, names), (True, first["lock_sha256"], [], []))
+
+
+def test_what_uv_is_told():
+    with Prefix() as p:
+        p.play_uv(lock="packages = []\n")
+        answer, _ = p.fetch(["a>=1", 'b ; os_name == "x"'], {"UV_INDEX": "http://evil", "PIP_INDEX_URL": "http://evil", "X": "y"},
+                            index_url="http://index/", extra_index_urls=["http://e1/", "http://e2/"], proxy="http://proxy:1",
+                            no_proxy="local", exclude_newer="2026-01-01",
+                            tool_uv={"exclude-newer": "2025-01-01", "prerelease": "allow", "constraint-dependencies": ["c<2"]})
+        equal(answer["packages"], [])
+        called = json.loads(pathlib.Path(p.top, "called.json").read_text())
+        arguments, environment = called["arguments"], called["environment"]
+        for word in ("--no-config", "--no-build", "--no-sources", "--no-python-downloads"):
+            contains(arguments, word)
+        equal([word for word in arguments if "http" in word], [])
+        equal(arguments[arguments.index("--prerelease") + 1], "allow")
+        equal({key: environment.get(key) for key in ("PATH", "UV_DEFAULT_INDEX", "UV_INDEX", "HTTPS_PROXY", "https_proxy",
+                                                     "NO_PROXY", "UV_EXCLUDE_NEWER", "PIP_INDEX_URL", "X", "NETRC")},
+              {"PATH": "/nonexistent", "UV_DEFAULT_INDEX": "http://index/", "UV_INDEX": "http://e1/ http://e2/",
+               "HTTPS_PROXY": "http://proxy:1", "https_proxy": "http://proxy:1", "NO_PROXY": "local",
+               "UV_EXCLUDE_NEWER": "2025-01-01", "PIP_INDEX_URL": None, "X": None, "NETRC": None})
+
+
+# --- the choice ----------------------------------------------------------------------------------------------------------
+
+def test_the_best_wheel_for_this_interpreter():
+    minor = int(sysconfig.get_config_var("py_version_nodot")[1:])
+    me, machine = f"cp3{minor}", os.uname().machine
+    order = [f"mx_one-1.0-{me}-{me}-manylinux_2_17_{machine}.manylinux2014_{machine}.whl", f"mx_one-1.0-{me}-{me}-linux_{machine}.whl",
+             f"mx_one-1.0-{me}-abi3-manylinux_2_17_{machine}.whl", f"mx_one-1.0-cp38-abi3-manylinux2014_{machine}.whl",
+             f"mx_one-1.0-py3-none-manylinux2014_{machine}.whl", "mx_one-1.0-2-py3-none-any.whl", "mx_one-1.0-py3-none-any.whl",
+             "mx_one-1.0-py38-none-any.whl"]
+    with wheels.Index() as index:
+        for file in order:
+            index.add((file, b"x"))
+        while order:
+            answer, _ = fetch_lock(index, lock_of(index, sorted(order)))
+            equal(answer["packages"][0]["file"], order.pop(0))
+
+
+def test_wheels_for_others():
+    files = ["mx_one-1.0-cp27-cp27m-any.whl", "mx_one-1.0-cp311-cp311-win_amd64.whl", "mx_one-1.0-cp399-abi3-any.whl",
+             "mx_one-1.0-py3-none-macosx_11_0_arm64.whl", "mx_one-1.0-cp311-cp311-manylinux_2_17_vax.whl"]
+    with wheels.Index() as index:
+        for file in files:
+            answer, names = fetch_lock(index, lock_of(index, file))
+            equal((answer["error"]["kind"], names), ("no-wheel", []))
+
+
+def test_tags_agree_with_packaging():
+    try:
+        from packaging import tags
+    except ImportError:
+        raise rig.Skip("the interpreter has no module packaging") from None
+    ours = list(rig.load("fetch").Target(rig.PYTHON).ranks)
+    theirs = [(tag.interpreter, tag.abi, tag.platform) for tag in tags.sys_tags()]
+    equal(sorted(set(theirs) - set(ours))[:3], [])
+    # Where linux_MACHINE stands differs from one release of packaging to the next.
+    theirs = [tag for tag in dict.fromkeys(theirs) if not tag[2].startswith("linux_")]
+    equal([tag for tag in ours if tag in set(theirs)], theirs)
+
+
+def test_locks_that_are_not_what_they_should_be():
+    with wheels.Index() as index:
+        index.add(wheels.wheel("mx-one"))
+        file = next(iter(index.files))
+        for lock, kind in ((lock_of(index, file, url="file:///etc/passwd"), "no-wheel"),
+                           (lock_of(index, file, url="file:///etc/" + file), "index"),
+                           (lock_of(index, file, url="ftp://h/" + file), "index"),
+                           (lock_of(index, file, sha256="zz"), "index"), (lock_of(index, file, name="mx-other"), "no-wheel"),
+                           (lock_of(index, file, file), "internal"), ("this is no TOML", "internal"), ("", "internal"),
+                           (lock_of(index, file, name="../x"), "index"), (lock_of(index, "mx_one-1.0-py3-none-any.whl%2fx"), "no-wheel"),
+                           ('[[packages]]\nname = "x"\nversion = "1"\ndirectory = { path = "/" }\n', "policy"),
+                           ('[[packages]]\nname = "x"\nversion = "1"\narchive = { url = "https://h/x-1-py3-none-any.whl" }\n', "policy"),
+                           ('[[packages]]\nname = "x"\nversion = "1"\nvcs = { type = "git", url = "https://h" }\n', "policy"),
+                           ('[[packages]]\nname = "x"\nversion = "1\\n2"\nwheels = []\n', "index")):
+            answer, names = fetch_lock(index, lock)
+            equal((lock, answer["error"]["kind"], names), (lock, kind, []))
+
+
+def test_denied_packages_of_others():
+    with wheels.Index() as index:
+        index.add(wheels.wheel("mx-one"))
+        answer, _ = fetch_lock(index, lock_of(index, *index.files), deny=["MX_o*"])
+        equal(answer["error"]["kind"], "policy")
+        contains(answer["error"]["message"], "mx-one")
+
+
+def test_limits():
+    with wheels.Index() as index:
+        index.add(wheels.wheel("mx-one", "1.0", {"x": os.urandom(5000)})).add(wheels.wheel("mx-two"))
+        lock = lock_of(index, *index.files)
+        for limit in ({"max_packages": 1}, {"max_wheel_bytes": 4000}, {"max_total_bytes": 5000}, {"max_total_bytes": 150}):
+            answer, names = fetch_lock(index, lock, **limit)
+            equal((limit, answer["error"]["kind"], names), (limit, "too-large", []))
+
+
+# --- downloads -----------------------------------------------------------------------------------------------------------
+
+def test_downloads_that_fail():
+    for behaviour, kind in (("401", "unauthorized"), ("403", "unauthorized"), ("404", "index"), ("500", "index"), ("503", "index"),
+                            ("407", "proxy"), ("drop", "index"), ("garbage", "hash-mismatch"), ("redirect-file", "index")):
+        with wheels.Index() as index:
+            index.add(wheels.wheel("mx-one"))
+            file = next(iter(index.files))
+            index.behaviours[file] = behaviour
+            answer, names = fetch_lock(index, lock_of(index, file))
+            equal((behaviour, answer["error"]["kind"], names), (behaviour, kind, []))
+            # What may pass by itself is tried twice.
+            equal((behaviour, len(index.requests)), (behaviour, 2 if behaviour in ("500", "503", "drop") else 1))
+
+
+def test_a_wrong_hash():
+    with wheels.Index() as index:
+        index.add(wheels.wheel("mx-one"))
+        answer, names = fetch_lock(index, lock_of(index, *index.files, sha256="0" * 64))
+        equal((answer["error"]["kind"], names), ("hash-mismatch", []))
+
+
+def test_servers_that_never_end():
+    for behaviour in ("hang", "slow"):
+        with wheels.Index() as index:
+            index.add(wheels.wheel("mx-one"))
+            file = next(iter(index.files))
+            index.behaviours[file] = behaviour
+            answer, names = fetch_lock(index, lock_of(index, file), budget_s=4)
+            equal((behaviour, answer["error"]["kind"] in ("timeout", "index"), names), (behaviour, True, []))
+
+
+def test_nobody_listens():
+    with wheels.Index() as index:
+        index.add(wheels.wheel("mx-one"))
+        lock = lock_of(index, *index.files)
+    answer, _ = fetch_lock(index, lock)
+    equal(answer["error"]["kind"], "index")
+    contains(answer["error"]["message"], "Connection refused")
+
+
+def test_a_proxy_that_refuses():
+    with wheels.Index() as index, wheels.Proxy(407) as proxy:
+        index.add(wheels.wheel("mx-one"))
+        answer, _ = fetch_lock(index, lock_of(index, *index.files), proxy=proxy.url)
+        equal((answer["error"]["kind"], len(proxy.requests), index.requests), ("proxy", 1, []))
+        answer, _ = fetch_lock(index, lock_of(index, *index.files), proxy=proxy.url, no_proxy="127.0.0.1")
+        equal("error" in answer, False)
+
+
+# --- credentials ---------------------------------------------------------------------------------------------------------
+
+def with_credentials(text, index, lock, **order):
+    with Prefix() as p:
+        directory = p.top + "/credentials"
+        os.mkdir(directory)
+        pathlib.Path(directory, "index-credentials").write_text(text)
+        p.play_uv(lock=lock, **order.pop("play", {}))
+        answer, lines = p.fetch(["x"], {"CREDENTIALS_DIRECTORY": directory}, **order)
+        called = pathlib.Path(p.top, "called.json")
+        return answer, json.dumps(answer) + "".join(lines), called.exists() and json.loads(called.read_text())
+
+
+def test_credentials_of_an_index():
+    index = wheels.Index(user="bob", password="S3cret-w0rd")
+    with index:
+        index.add(wheels.wheel("mx-one"))
+        lock = lock_of(index, *index.files)
+        equal(fetch_lock(index, lock)[0]["error"]["kind"], "unauthorized")
+        answer, said, called = with_credentials("machine 127.0.0.1 login bob password S3cret-w0rd\n", index, lock)
+        equal("error" in answer, False)
+        equal(("S3cret" in said, "S3cret" in json.dumps(called), "credentials/index-credentials" in called["environment"]["NETRC"]),
+              (False, False, True))
+        # Not for any host, and not for another one.
+        for text in ("default login bob password S3cret-w0rd\n", "machine other login bob password S3cret-w0rd\n"):
+            index.authorizations.clear()
+            equal(with_credentials(text, index, lock)[0]["error"]["kind"], "unauthorized")
+            equal(set(index.authorizations), {""})
+
+
+def test_credentials_are_never_repeated():
+    stderr = ("error: Failed to fetch: https://bob:S3cret-w0rd@h/\n  cause: S3cret-w0rd S3cret%2Dw0rd is wrong\n"
+              "  cause: something strange with S3cret-w0rd\n")
+    with wheels.Index() as index:
+        answer, said, _ = with_credentials("machine h login bobby password S3cret-w0rd\n", index, "",
+                                           play={"status": 2, "stderr": stderr})
+        equal((answer["error"]["kind"], "S3cret-w0rd" in said), ("index", False))
+        contains(said, "***")
+        answer, said, _ = with_credentials("machine h login bobby password S3cret-w0rd nonsense\n", index, "")
+        equal((answer["error"]["kind"], "S3cret" in said), ("unauthorized", False))
+        with Prefix() as p:
+            p.play_uv(status=2, stderr="error: Failed to fetch: proxy says Pr0xy-word\n")
+            answer, _ = p.fetch(["x"], proxy="http://user:Pr0xy-word@127.0.0.1:1")
+            equal("Pr0xy" in json.dumps(answer), False)
+
+
+def test_no_builds_where_there_are_credentials():
+    with wheels.Index() as index:
+        for order in ({"allow_source_builds": True}, {"allow_vcs": True}):
+            answer, _, called = with_credentials("machine h login bobby password S3cret-w0rd\n", index, "", **order)
+            equal((answer["error"]["kind"], called), ("policy", False))
+
+
+# --- refusals before anything happens --------------------------------------------------------------------------------------
+
+def test_refusals():
+    with Prefix() as p:
+        p.play_uv()
+        for order, kind in (({"uv": ""}, "no-uv"), ({"uv": "/nonexistent/uv"}, "no-uv"), ({"offline": True}, "offline"),
+                            ({"python": "/nonexistent"}, "python"), ({"python": "/bin/true"}, "python"),
+                            ({"requirements": ["x @ https://h/x.whl"]}, "policy"),
+                            ({"requirements": ["x @ git+https://h/x"], "allow_urls": True}, "policy"),
+                            ({"ca_bundle": "/nonexistent"}, "tls")):
+            answer, _ = p.fetch(**{"requirements": ["x"], **order})
+            equal((order, answer["error"]["kind"], p.names()), (order, kind, []))
+        equal(os.path.exists(p.top + "/called.json"), False)
+        pathlib.Path(p.path, "something").touch()
+        equal(failure(p.fetch(["x"]))[0], "internal")
+
+
+# --- uv's words ------------------------------------------------------------------------------------------------------------
+
+NO_SOLUTION = "error: No solution found when resolving dependencies\n  cause: "
+FETCH = "error: Failed to fetch: https://bob:pw@index.example/simple/proxy-tools-401/\n  cause: error sending request\n  cause: "
+
+WORDS = (
+    (1, NO_SOLUTION + "Because nope was not found in the package registry and mcp-exec-script depends on nope, we can conclude "
+     "that your requirements are unsatisfiable.", "unknown-package", "the script depends on nope"),
+    (1, NO_SOLUTION + "Because there is no version of six==99 and mcp-exec-script depends on six==99, we can conclude ….",
+     "no-version", "there is no version of six==99"),
+    (1, NO_SOLUTION + "Because mcp-exec-script depends on numpy<2 and numpy>=2, we can conclude that your requirements are "
+     "unsatisfiable.", "no-solution", "numpy<2 and numpy>=2"),
+    (1, NO_SOLUTION + "Because only x==1 is available and x==1 has no usable wheels, we …\n\nhint: Wheels are required for `x` "
+     "because building from source is disabled for all packages", "no-wheel", "x==1 has no usable wheels"),
+    (1, NO_SOLUTION + "Because x==1 has no wheels with a matching Python ABI tag (e.g., `cp311`) and …", "no-wheel", "`cp311`"),
+    (1, NO_SOLUTION + "Because the current Python version (3.11.2) does not satisfy Python>=3.99 and …", "python", "3.99"),
+    (1, NO_SOLUTION + "Because x was not found in the package registry and …\n\nhint: An index URL (https://h/simple) could not be "
+     "queried due to a lack of valid authentication credentials (401 Unauthorized).", "unauthorized", "credentials"),
+    (1, "error: Failed to resolve dependencies for package `a==1`\n  cause: Package `b` was included as a URL dependency.", "policy",
+     "at a URL"),
+    (2, FETCH + "tcp connect error\n  cause: Connection refused (os error 111)", "index", "index.example cannot be reached "
+     "(Connection refused (os error 111))"),
+    (2, FETCH + "dns error\n  cause: failed to lookup address information", "dns", "The name index.example"),
+    (2, FETCH + "tunnel error: proxy authorization required", "proxy", "proxy"),
+    (2, FETCH + "HTTP status client error (401 Unauthorized) for url (https://x/)", "unauthorized", "401"),
+    (2, FETCH + "HTTP status client error (403 Forbidden) for url (https://x/)", "unauthorized", "403"),
+    (2, FETCH + "HTTP status server error (503 Service Unavailable) for url (https://x/)", "index", "problem of its own"),
+    (2, FETCH + "operation timed out", "index", "in time"),
+    (2, FETCH + "invalid peer certificate: UnknownIssuer", "tls", "CA bundle"),
+    (1, "error: Failed to write\n  cause: No space left on device (os error 28)", "disk-full", "full"),
+    (2, "error: Received some unexpected JSON from `https://h/`\n  cause: expected value at line 1", "index", "not understood"),
+    (2, "error: Failed to inspect Python interpreter from provided path\n  cause: interpreter not found", "python", "interpreter"),
+    (101, "thread main panicked", "internal", "status 101"),
+    (2, "", "internal", "gave no reason"),
+)
+
+
+def test_what_uv_says_is_explained():
+    for status, stderr, kind, part in WORDS:
+        with Prefix() as p:
+            p.play_uv(status=status, stderr=stderr + "\n")
+            got, message = failure(p.fetch(["x"]))
+            equal((stderr, got, p.names()), (stderr, kind, []))
+            contains(message, part)
+            equal(("bob" in message, "\n" in message), (False, False))
+
+
+def test_hostile_words():
+    with Prefix() as p:
+        p.play_uv(status=1, stderr=NO_SOLUTION + "\x1b[31m{0.__class__} \u202e\0 " + "x" * 100000 + "\n")
+        _, message = failure(p.fetch(["x"]))
+        equal(("\x1b" in message, "\u202e" in message, "\0" in message, len(message) <= 1000), (False,) * 3 + (True,))
+        contains(message, "{0.__class__}")
+
+
+if __name__ == "__main__":
+    rig.main()
