@@ -102,6 +102,6 @@ static inline uint64_t smaller_limit(uint64_t common, uint64_t own) {
         return own > 0 ? MIN_OF(common, own) : common;
 }
 
-/* job-result.c: the verdict, from all that is known now. r borrows from the job; message and hints are the caller's to
- * free. */
+/* job-result.c: the verdict, from all that is known now. r borrows from the job; message and hints are the
+ * caller's to free. */
 void job_result(const ExecJob *j, ExecResult *r);
