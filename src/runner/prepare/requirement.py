@@ -70,8 +70,6 @@ def explain_syntax(text, error):
 
 
 def check_url(url, policy):
-    if re.fullmatch(r"[0-9][A-Za-z0-9.]*", url):
-        raise Refused("is not a requirement: a version is written 'name==1.2', not 'name@1.2'")
     is_vcs = "+" in url.split("://")[0]
     if is_vcs and not policy["vcs"]:
         raise Refused("names a version control system; only packages of the index are allowed here", "policy")
@@ -132,6 +130,9 @@ def read_requirement(text, policy):
     if not isinstance(text, str):
         raise Refused("is not a string")
     refuse_by_look(text)
+    if re.fullmatch(r"[A-Za-z0-9._-]+ *@ *[0-9][A-Za-z0-9.]*", text.strip()):
+        # A URL to packaging, or not, depending on its version.
+        raise Refused("is not a requirement: a version is written 'name==1.2', not 'name@1.2'")
     try:
         requirement = Requirement(text)
         check_names(canonical(requirement.name), policy)

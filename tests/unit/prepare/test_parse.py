@@ -14,8 +14,19 @@ ME = {"index": 3, "path": rig.PYTHON, "version": ""}
 BLOCK = "# /// script\n# dependencies = [{}]\n# ///\n"
 
 
+MODULE = []
+
+
 def parse(script="", **order):
-    return run("parse", {"script": script, "interpreters": [ME], **order})[0]
+    """The answer, made in this process: hundreds of interpreters would take minutes on a busy machine."""
+    if not MODULE:
+        MODULE.append(rig.load("parse"))
+    program = MODULE[0]
+    return program.Reader({**program.DEFAULTS, "script": script, "interpreters": [ME], "check_syntax": False, **order}).answer()
+
+
+def syntax(script):
+    return [(f["severity"], f["kind"], f["line"], f["column"]) for f in parse(script, check_syntax=True)["findings"]]
 
 
 def findings(script="", **order):
@@ -41,7 +52,7 @@ def refusal(entry, **order):
 
 
 def test_nothing_to_say():
-    equal(parse("print(1)\n"), {
+    equal(run("parse", {"script": "print(1)\n", "interpreters": [ME]})[0], {
         "findings": [], "requirements": [], "requires_python": "", "interpreter": 3,
         "interpreter_version": platform.python_version(), "interpreters": [{"index": 3, "version": platform.python_version()}],
         "has_block": False, "n_urls": 0, "tool_uv": {}})
@@ -239,27 +250,27 @@ def test_tool_uv():
 
 
 def test_syntax():
-    equal(findings("x = 1\nprint(\n"), [("error", "syntax", 2, 6)])
-    contains(messages("print 1\n"), "SyntaxError: ")
-    equal(findings("return 1\n")[0][:3], ("error", "syntax", 1))
-    equal(findings("print(1\n", check_syntax=False), [])
-    equal(findings("x = '\\d'\nassert (x, 1)\n"), [])
-    equal(findings("\ufeff# coding: utf-8\nx = 1\n"), [])
-    equal([f[:2] for f in findings("# coding: nonsense\n")], [("error", "syntax")])
-    equal([f[:2] for f in findings("x = 1\0\n")], [("error", "syntax")])
-    contains(messages("x = \u201c1\u201d\n"), "\u201c")
+    equal(syntax("x = 1\nprint(\n"), [("error", "syntax", 2, 6)])
+    contains(messages("print 1\n", check_syntax=True), "SyntaxError: ")
+    equal(syntax("return 1\n")[0][:3], ("error", "syntax", 1))
+    equal(findings("print(1\n"), [])
+    equal(syntax("x = '\\d'\nassert (x, 1)\n"), [])
+    equal(syntax("\ufeff# coding: utf-8\nx = 1\n"), [])
+    equal([f[:2] for f in syntax("# coding: nonsense\n")], [("error", "syntax")])
+    equal([f[:2] for f in syntax("x = 1\0\n")], [("error", "syntax")])
+    contains(messages("x = \u201c1\u201d\n", check_syntax=True), "\u201c")
 
 
 def test_scripts_that_bring_a_compiler_down():
     for script in ("(" * 100000, "-" * 1000000 + "1", "x = " + "[" * 90 + "lambda: " * 5000 + "1" + "]" * 90,
                    "x" + ".x" * 300000, "f" + "()" * 300000):
-        for finding in parse(script)["findings"]:
+        for finding in run("parse", {"script": script, "interpreters": [ME]})[0]["findings"]:
             equal((finding["severity"], finding["kind"]), ("error", "syntax"))
 
 
 def test_halves_of_characters():
-    equal([f[:2] for f in findings("x = '\ud800'\n")], [("error", "encoding")])
-    answer = parse(dependencies=["a\ud800"])
+    equal([f[:2] for f in syntax("x = '\ud800'\n")], [("error", "encoding")])
+    answer = run("parse", {"dependencies": ["a\ud800"], "interpreters": [ME]})[0]
     equal([f["kind"] for f in answer["findings"]], ["requirement"])
     contains(answer["findings"][0]["message"], "'a'")
 
@@ -267,7 +278,7 @@ def test_halves_of_characters():
 def test_nothing_of_the_script_runs():
     probe = f"/tmp/mcp-exec-prepare-{os.getpid()}"
     script = f"# coding: utf-8\nopen({probe!r}, 'w')\n"
-    equal(findings(script), [])
+    equal(syntax(script), [])
     equal(os.path.exists(probe), False)
 
 
