@@ -62,7 +62,9 @@ static int sets_open(Sets *s, bool may_make, Problem *p) {
                 r = fd < 0 ? -errno : 0;
         }
         if (r < 0)
-                return problem_set(p, -r, s->is_user ? "Let the user write there" : "Reinstall mcp-exec",
+                return problem_set(p, -r,
+                                   s->is_user ? "Let the user write there" :
+                                                "Run systemd-tmpfiles --create mcp-exec.conf",
                                    "The directory for packages, %s, cannot be opened: %s", s->directory,
                                    strerror(-r));
         /* Whoever else may write here could put a set of theirs under a name of ours. */
@@ -133,9 +135,12 @@ int sets_use(Sets *s, const SetName *name, int *ret_lock, Problem *p) {
         if (r < 0)
                 return r;
         r = sets_lock(s, name, name->is_leaf ? F_WRLCK : F_RDLCK, &lock);
-        if (r < 0)
-                return problem_set(p, -r, "Try again", "The set of packages is being %s",
+        if (r == -EBUSY)
+                return problem_set(p, EBUSY, "Try again", "The set of packages is being %s",
                                    name->is_leaf ? "prepared by another sandbox" : "removed");
+        if (r < 0)
+                return problem_set(p, -r, "Make room on the disk", "No set can be reserved in %s: %s",
+                                   s->directory, strerror(-r));
         if (name->is_leaf && s->is_user && mkdirat(s->fd, name->text, 0755) < 0 && errno != EEXIST)
                 return problem_set(p, errno, "Make room on the disk, and let the user write to it",
                                    "A directory for packages cannot be made in %s", s->directory);
