@@ -141,6 +141,6 @@ def read_requirement(text, policy):
         raise Refused(explain_syntax(text, e)) from None
     except (RecursionError, MemoryError):
         raise Refused("is nested too deeply", "limit") from None
-    except ValueError as e:
-        # Numbers of thousands of digits, for one.
+    except (ValueError, SyntaxError) as e:
+        # Numbers of thousands of digits, for one. Old releases evaluate a marker's strings as Python.
         raise Refused(f"cannot be read: {printable(e, 100)}") from None
