@@ -412,6 +412,42 @@ def test_another_interpreter_is_chosen_by_its_number():
         other.unlink()
 
 
+def test_print_unit_shows_each_profile():
+    def printed(profile):
+        return sh([PROGRAM, "--print-unit", f"--profile={profile}"], user="alice").stdout.splitlines()
+
+    fetch, install, parse = printed("fetch"), printed("install"), printed("parse")
+    assert "RestrictAddressFamilies=AF_INET AF_INET6" in fetch and "PrivateNetwork=yes" not in fetch, fetch
+    for lines in fetch, install:
+        assert "StateDirectory=mcp-exec/sets/NAME.tmp" in lines and "User=mcp-exec-prepare" in lines, lines
+        assert f"BindPaths={SETS}/NAME.tmp:/env" in lines and "DynamicUser=yes" not in lines, lines
+    assert "PrivateNetwork=yes" in install and "RestrictAddressFamilies=none" in install, install
+    assert set(printed("run")) - set(parse) >= {"Description=Sandboxed Python run of mcp-exec"}, parse
+    assert "DynamicUser=yes" in parse and not [line for line in parse if "BindPaths=" in line], parse
+    assert sh([PROGRAM, "--print-unit", "--profile=root"], user="alice", check=False).returncode == 1
+
+
+@needs("user-manager-257")
+def test_credentials_of_a_user_reach_fetch_alone():
+    home = pathlib.Path(pwd.getpwnam("alice").pw_dir)
+    conf = home / ".config/mcp-exec/mcp-exec.conf"
+    sh(f"mkdir -p {conf.parent} && umask 077 && echo 'machine example.org' > {home}/netrc && "
+       f"printf '[Packages]\nUvPath=/usr/bin/env\nIndexCredentials={home}/netrc\n' > {conf}", "alice")
+    read = "import os\nd = os.environ.get('CREDENTIALS_DIRECTORY')\n" \
+           "print(d and open(d + '/index-credentials').read().strip())"
+    launcher = seam.Launcher.spawn(PROGRAM, env=minimal_environment("alice"), **user_options("alice"))
+    try:
+        hello = launcher.expect(seam.HELLO)
+        assert (hello["verdict"], hello["sets_reason"]) == (0, ""), hello
+        assert run(launcher, read, profile=FETCH, environment=C) == "machine example.org\n"
+        assert run(launcher, read, profile=INSTALL, environment=C) == "None\n"
+        assert run(launcher, read) == "None\n"
+        remove(launcher, C, is_set=False)
+    finally:
+        launcher.close()
+        sh(f"rm -r {conf.parent} {home}/netrc {home}/.local/state/mcp-exec", "alice")
+
+
 @needs("user-manager-257")
 def test_a_user_has_sets_of_their_own():
     home = pathlib.Path(pwd.getpwnam("alice").pw_dir)
