@@ -21,7 +21,7 @@
 const ProfileRow profile_run[] = {
         /* What kind of unit. Type=exec: the start job fails when the runner cannot be executed. AddRef:
          * without it the unit is gone once dead, and asking for it loads a stub that says "success". */
-        FIXED_TEXT("Description", VALUE_STRING, IN_BOTH, "Sandboxed Python run of mcp-exec"),
+        FIXED_TEXT("Description", VALUE_STRING, IN_BOTH, "mcp-exec: sandbox of one Python program"),
         FIXED_TEXT("Type", VALUE_STRING, IN_BOTH, "exec"),
         FIXED_NUMBER("AddRef", VALUE_BOOL, IN_BOTH, true),
         FIXED_TEXT("CollectMode", VALUE_STRING, IN_BOTH, "inactive-or-failed"),
