@@ -13,6 +13,7 @@ int exec_tool_write_output_schema(JsonWriter *w, bool has_pages);
 
 typedef struct ToolHints {
         bool is_read_only, is_idempotent;
+        bool is_destructive, is_open_world;
 } ToolHints;
 
 /* Nothing for revisions that have no annotations. */
