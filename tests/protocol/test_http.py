@@ -84,6 +84,15 @@ def test_progress_flows_on_the_stream_of_its_request():
         assert result["id"] == 1 and result["result"]["structuredContent"]["stdout"] == "step 0\nstep 1\nstep 2\n"
 
 
+def test_silent_stream_is_kept_alive():
+    with serving() as s:
+        p = _modern(s, _call("import time; time.sleep(21); print('late')", meta=META))
+        message, = p.messages()
+        assert message["result"]["structuredContent"]["stdout"] == "late\n", message
+        # A proxy between closes what is silent for a minute; a comment is no message.
+        assert ": keepalive\n\n" in p.body.split("event: message")[0], p.body
+
+
 def _runs_until_killed(mark):
     """A program that leaves a mark when it starts and another when it was allowed to go on."""
     return f"import time\nopen({str(mark)!r}, 'w').close()\ntime.sleep(1.5)\nopen({str(mark)!r}, 'w').write('went on')"
