@@ -191,6 +191,31 @@ def test_lack_of_descriptors_is_survived():
         assert s.end() == 0
 
 
+def test_lack_of_memory_is_answered_and_survived():
+    with serving() as s, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert s.exec("print(1)")["structuredContent"]["stdout"] == "1\n"
+        pid = s.process.pid
+        with open(f"/proc/{pid}/statm") as f:
+            used = int(f.read().split()[0]) * resource.getpagesize()
+        before = resource.prlimit(pid, resource.RLIMIT_AS)
+        resource.prlimit(pid, resource.RLIMIT_AS, (used + (1 << 20), before[1]))
+
+        def big(i):
+            # Fits into no buffer that is left, several at once still less.
+            try:
+                p = Post(s, _call("#" * 900000, ident=i))
+                return p.reply(), p.body
+            except (OSError, http.client.HTTPException) as error:
+                return type(error).__name__, ""
+        for status, body in pool.map(big, range(12)):
+            # An answer that says so, or a connection that ended: never a crash, never a success without its output.
+            assert status != 200 or '"isError":true' in body or '"stdout":""' in body, (status, body[:300])
+        assert s.process.poll() is None
+        resource.prlimit(pid, resource.RLIMIT_AS, before)
+        assert s.exec("print(2)")["structuredContent"]["stdout"] == "2\n"
+        assert s.end() == 0
+
+
 def _cpu_seconds(pid):
     with open(f"/proc/{pid}/stat") as f:
         fields = f.read().rsplit(")", 1)[1].split()
