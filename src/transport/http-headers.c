@@ -272,6 +272,16 @@ static bool find_target(HttpRequest *q, const char *path) {
         return false;
 }
 
+/* Whose clients were told an address of the predecessor's, which opened a stream on any path. Where clients
+ * look for a login, a stream would be worse than nothing. */
+static bool is_stream_anywhere(const HttpRequest *q, const char *path, const char *method, bool is_found) {
+        static const char well_known[] = "/.well-known/";
+
+        return q->server->listener.p.settings->transport == TRANSPORT_SSE && streq(method, "GET") &&
+               (!is_found || q->target == HTTP_TARGET_MCP) &&
+               strncmp(path, well_known, strlen(well_known)) != 0;
+}
+
 static int check_get(HttpRequest *q, const char *method) {
         return streq(method, "GET") || streq(method, "HEAD") ? 0 :
                                                                refuse_method(q, "GET, HEAD", "Use GET.");
@@ -296,6 +306,10 @@ int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const c
                 return refuse(q, q->connection->limit_status, MCP_ERROR_UNAVAILABLE,
                               http_limits_message(q->connection));
         is_found = find_target(q, path);
+        if (is_stream_anywhere(q, path, method, is_found)) {
+                q->target = HTTP_TARGET_SSE;
+                is_found = true;
+        }
         /* These say one word that harms nobody, and are asked for under many names by those who watch. */
         if (is_found && (q->target == HTTP_TARGET_HEALTHZ || q->target == HTTP_TARGET_READYZ))
                 return check_get(q, method);
