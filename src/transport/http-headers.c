@@ -14,6 +14,7 @@
 #include "auth/auth.h"
 #include "base/parse.h"
 #include "transport/http-checks.h"
+#include "transport/http-head.h"
 
 /* All Accept headers together. */
 #define ACCEPT_BYTES_MAX (8 * KIB)
@@ -43,6 +44,9 @@ static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const 
         (void) kind;
         if (!value)
                 value = "";
+        /* The first head of a connection was checked before; the library is more lenient. */
+        if (!http_is_header_name(name, strlen(name)) || !http_is_header_value(value, strlen(value)))
+                h->is_malformed = true;
         for (size_t i = 0; i < ELEMENTSOF(table); i++)
                 if (strcasecmp(name, table[i].name) == 0) {
                         *table[i].value = value;
@@ -59,10 +63,14 @@ static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const 
 }
 
 int http_headers_read(HttpRequest *q, HttpHeaders *h) {
+        const union MHD_ConnectionInfo *info;
+
         assert(q);
         assert(h);
 
         h->accept = BUFFER_INIT(ACCEPT_BYTES_MAX);
+        info = MHD_get_connection_info(q->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+        h->is_too_long = info && info->header_size > HTTP_HEAD_BYTES_MAX;
         (void) MHD_get_connection_values(q->mhd, MHD_HEADER_KIND, on_header, h);
         if (h->content_length_text && parse_uint64(h->content_length_text, &h->content_length) < 0)
                 h->is_ambiguous = true;
@@ -297,6 +305,12 @@ int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const c
         r = copy_for_later(q, h);
         if (r < 0)
                 return r;
+        if (h->is_malformed)
+                return refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED,
+                              "A header is not a name, a colon and a value on one line.");
+        if (h->is_too_long)
+                return refuse(q, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, MCP_ERROR_REFUSED,
+                              "The headers are longer than the server takes.");
         if (h->is_ambiguous)
                 return refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED,
                               "Where the body ends is ambiguous: send one Content-Length, or "

@@ -142,7 +142,8 @@ enum MHD_Result http_request_begin(HttpRequest *q, const char *path, const char 
 
         /* Who asks first, or sends more than we would read even to be polite, is told at once. */
         if (q->refusal.status != 0 &&
-            (h.is_ambiguous || h.expects_continue || h.content_length > HTTP_DRAIN_BYTES_MAX)) {
+            (h.is_ambiguous || h.is_malformed || h.is_too_long || h.expects_continue ||
+             h.content_length > HTTP_DRAIN_BYTES_MAX)) {
                 http_headers_done(&h);
                 return http_reply_refusal(q, /* is_early= */ true);
         }
