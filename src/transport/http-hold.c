@@ -51,6 +51,7 @@ void http_hold_release(HttpConnection *c) {
         }
         c->head_source = sd_event_source_disable_unref(c->head_source);
         c->is_held = false;
+        c->held_since_usec = now_monotonic_usec();
         /* Closes the descriptor itself when it fails, perhaps after it has told of the connection. */
         if (MHD_add_connection(s->daemon, fd, (struct sockaddr*) &address, n) != MHD_YES) {
                 log_debug("HTTP: the library refused a connection");
@@ -74,6 +75,7 @@ static void hold_refuse(HttpConnection *c, const HttpHeadFault *fault) {
         int r;
 
         c->is_refused = true;
+        c->held_since_usec = now_monotonic_usec();
         r = mcp_error_reply(NULL, 0, MCP_ERROR_REFUSED, fault->message, &body);
         if (r >= 0)
                 r = buffer_printf(&b,
@@ -148,6 +150,7 @@ int http_hold(HttpServer *s, int fd, const struct sockaddr *address) {
         c->server = s;
         c->fd = fd;
         c->is_held = true;
+        c->held_since_usec = now_monotonic_usec();
         r = sd_event_add_io(s->listener.p.event, &c->head_source, fd, EPOLLIN | EPOLLRDHUP | EPOLLET,
                             on_head, c);
         if (r < 0) {
@@ -166,10 +169,10 @@ int http_hold(HttpServer *s, int fd, const struct sockaddr *address) {
         return 0;
 }
 
-void http_hold_sweep(HttpConnection *c, uint64_t age_usec, uint64_t max_usec) {
+void http_hold_sweep(HttpConnection *c, uint64_t now_usec, uint64_t max_usec) {
         assert(c);
 
-        if (age_usec < max_usec)
+        if (now_usec - c->held_since_usec < max_usec)
                 return;
         if (c->is_held && !c->is_refused)
                 http_hold_release(c);

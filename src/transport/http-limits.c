@@ -83,12 +83,10 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata) {
 
         (void) usec;
         for (HttpConnection *c = s->connections, *next; c; c = next) {
-                uint64_t age_usec = now - c->waiting_since_usec;
-
                 next = c->next;
                 if (c->is_held || !c->is_started)
-                        http_hold_sweep(c, age_usec, s->headers_usec / SWEEPS_PER_DEADLINE);
-                else if (!c->request && age_usec > s->headers_usec)
+                        http_hold_sweep(c, now, s->headers_usec / SWEEPS_PER_DEADLINE);
+                else if (!c->request && now > c->waiting_since_usec + s->headers_usec)
                         (void) shutdown(c->fd, SHUT_RDWR);
         }
         (void) sd_event_source_set_time_relative(source, s->headers_usec / SWEEPS_PER_DEADLINE);

@@ -49,6 +49,7 @@ struct HttpConnection {
         int fd; /* the library's, unless it is held */
         bool is_held, is_refused; /* http-hold.c */
         bool is_started;          /* the library has told of it */
+        uint64_t held_since_usec; /* or refused, or given to the library, since */
         unsigned n_pieces;
         size_t n_drained_bytes;
         sd_event_source *head_source;
@@ -65,7 +66,7 @@ void http_server_kick(HttpServer *s); /* run the library soon */
 int http_hold(HttpServer *s, int fd, const struct sockaddr *address);
 HttpConnection* http_hold_find(HttpServer *s, int fd); /* the library has it and not told of it yet */
 void http_hold_release(HttpConnection *c);             /* to the library; c may be invalid afterwards */
-void http_hold_sweep(HttpConnection *c, uint64_t age_usec, uint64_t max_usec); /* c may be freed */
+void http_hold_sweep(HttpConnection *c, uint64_t now_usec, uint64_t max_usec); /* c may be freed */
 void http_connection_free(HttpConnection *c);
 
 /* http-limits.c */

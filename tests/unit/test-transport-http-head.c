@@ -4,6 +4,7 @@
 
 #include "http-fixture.h"
 #include "transport/http-head.h"
+#include "transport/http.h"
 
 #define LINE "POST /mcp HTTP/1.1\r\n"
 
@@ -290,4 +291,40 @@ TEST(held_connections_end_with_the_listener_and_when_it_drains) {
                 (void) safe_close(half);
                 (void) safe_close(refused);
         }
+}
+
+/* Held is nobody for long: the library's limits go on from there. Who was refused and stays is cut off. */
+TEST(held_connections_are_left_to_the_library_and_refused_ones_end) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), none = BUFFER_INIT(0);
+        int slow, refused;
+        HttpServer *s;
+        Http h;
+
+        http_init(&h, true, NULL);
+        s = (HttpServer*) h.listener;
+        slow = http_connect(&h);
+        refused = http_connect(&h);
+        fixture_send_str(&h.f, slow, "POST /mcp HT");
+        fixture_send_str(&h.f, refused, "\1");
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), 2);
+        for (const HttpConnection *c = s->connections; c; c = c->next)
+                ASSERT_TRUE(c->is_held);
+        for (HttpConnection *c = s->connections, *next; c; c = next) {
+                next = c->next;
+                http_hold_sweep(c, c->held_since_usec + 1, 2);
+        }
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), 2);
+        for (HttpConnection *c = s->connections, *next; c; c = next) {
+                next = c->next;
+                http_hold_sweep(c, c->held_since_usec + 2, 2);
+        }
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), 1);
+        ASSERT_FALSE(s->connections->is_held);
+        ASSERT_FALSE(settle(&h, refused, &none) && settle(&h, refused, &none));
+        fixture_send_str(&h.f, slow, "TP/1.1\r\n" H J BODY);
+        (void) settle(&h, slow, &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        (void) safe_close(slow);
+        (void) safe_close(refused);
+        http_done(&h);
 }
