@@ -86,8 +86,15 @@ HttpRequest* http_request_free(HttpRequest *q) {
         return NULL;
 }
 
-void http_request_hangup(HttpRequest *q) {
+void http_request_abandon(HttpRequest *q) {
+        assert(q);
+
         q->is_gone = true;
+        (void) shutdown(q->connection->fd, SHUT_RDWR);
+}
+
+void http_request_hangup(HttpRequest *q) {
+        http_request_abandon(q);
         request_disconnect(q);
         http_request_resume(q);
 }

@@ -212,9 +212,14 @@ static Listener* http_free(Listener *l) {
         return NULL;
 }
 
+static size_t http_n_sessions(const Listener *l) {
+        return http_sessions_n(((const HttpServer*) l)->sessions);
+}
+
 static const ListenerOps http_listener_ops = {
         .connected = http_connected,
         .drain = http_drain,
+        .n_sessions = http_n_sessions,
         .free = http_free,
 };
 
