@@ -26,8 +26,8 @@ typedef enum Kind {
         KIND_URLS,
         KIND_DISTRIBUTIONS, /* names of Python packages */
         KIND_MOMENT,      /* a date, a time of day with it, or a span in ISO 8601; or empty */
-        KIND_CONTROLLERS,
-        KIND_ENDPOINTS,
+        KIND_CONTROLLERS, KIND_ENDPOINTS, KIND_HINTS, /* masks of known words */
+        _KIND_MAX,
 } Kind;
 
 /* Whether one word may stand as a value, or in a list, of this kind. 0, -EINVAL with reason, or -ENOMEM. */

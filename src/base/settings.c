@@ -39,8 +39,7 @@ static const Key keys[] = {
         K("Server", "AllowUsers", KIND_NAMES, allow_users, 0, 0, ""),
         K("Server", "AllowedHosts", KIND_HOSTS, allowed_hosts, 0, 0, ""),
         /* It takes about as long to start again. */
-        K("Server", "ExitIdleSec", KIND_TIME_OR_ZERO, exit_idle_usec, SEC / 10, 7 * 86400 * SEC,
-          "60s"),
+        K("Server", "ExitIdleSec", KIND_TIME_OR_ZERO, exit_idle_usec, SEC / 10, 7 * 86400 * SEC, "60s"),
         /* Each costs a descriptor and a buffer. */
         K("Server", "MaxConnections", KIND_COUNT, max_connections, 1, 4096, "256"),
         K("Server", "MaxConnectionsPerAddress", KIND_COUNT, max_connections_per_address, 0, 4096, "64"),
@@ -52,8 +51,7 @@ static const Key keys[] = {
         K("Exec", "QueueMaxPerUser", KIND_COUNT, queue_max_per_user, 0, 65536, "16"),
         /* An idle interpreter each. */
         K("Exec", "PoolSize", KIND_COUNT, pool_size, 0, 16, "1"),
-        /* Shorter than it takes to start one, a pool only burns CPU; longer, RuntimeMaxSec stops being a
-         * backstop. */
+        /* Shorter, a pool only burns CPU; longer, RuntimeMaxSec stops being a backstop. */
         K("Exec", "PoolIdleSec", KIND_TIME, pool_idle_usec, 10 * SEC, 3600 * SEC, "10min"),
         /* The tool's argument is whole seconds from 1; with a pool's idle life below the seam's day. */
         K("Exec", "DefaultTimeoutSec", KIND_TIME, default_timeout_usec, SEC, 20 * 3600 * SEC, "30s"),
@@ -76,10 +74,10 @@ static const Key keys[] = {
         /* Held for each run until its answer is made. */
         K("Exec", "MaxFilesBytes", KIND_BYTES, max_files_bytes, 0, 256 * MIB, "4M"),
         K("Exec", "MaxFilesDepth", KIND_COUNT, max_files_depth, 0, 64, "8"),
+        K("Exec", "RunHints", KIND_HINTS, run_hints, 0, 0, "read-only closed-world"),
 
         K("Sandbox", "Python", KIND_PROGRAM, python, 0, 0, "python3"),
-        K("Sandbox", "MemoryMax", KIND_BYTES, memory_max_bytes, SEAM_MEMORY_BYTES_MIN, 16 * 1024 * GIB,
-          "512M"),
+        K("Sandbox", "MemoryMax", KIND_BYTES, memory_max_bytes, SEAM_MEMORY_BYTES_MIN, 1ULL << 44, "512M"),
         /* The runner and one thread pool need a few; the kernel's pid_max is 2^22. */
         K("Sandbox", "TasksMax", KIND_COUNT64, tasks_max, SEAM_TASKS_MIN, 1 << 22, "128"),
         /* Below 5 % an interpreter takes longer to start than its READY is waited for. */
@@ -134,20 +132,25 @@ static_assert(ELEMENTSOF(keys) <= ELEMENTSOF(((Settings*) NULL)->assigned),
 typedef struct Word {
         const char *name;
         unsigned bit;
+        const char *all; /* of the last entry, which has no name */
 } Word;
 
 static const Word controllers[] = {
-        { "memory", CONTROLLER_MEMORY }, { "pids", CONTROLLER_PIDS }, { "cpu", CONTROLLER_CPU }, {},
+        { "memory", CONTROLLER_MEMORY }, { "pids", CONTROLLER_PIDS }, { "cpu", CONTROLLER_CPU },
+        { .all = "memory, pids, cpu" },
 };
-
 static const Word endpoints[] = {
         { "sse", ENDPOINT_SSE }, { "healthz", ENDPOINT_HEALTHZ }, { "readyz", ENDPOINT_READYZ },
-        { "metrics", ENDPOINT_METRICS }, {},
+        { "metrics", ENDPOINT_METRICS }, { .all = "sse, healthz, readyz, metrics" },
+};
+static const Word hints[] = {
+        { "read-only", HINT_READ_ONLY }, { "closed-world", HINT_CLOSED_WORLD },
+        { .all = "read-only, closed-world" },
 };
 
-static const Word* words_of(Kind kind) {
-        return kind == KIND_CONTROLLERS ? controllers : kind == KIND_ENDPOINTS ? endpoints : NULL;
-}
+static const Word *const words_of[_KIND_MAX] = {
+        [KIND_CONTROLLERS] = controllers, [KIND_ENDPOINTS] = endpoints, [KIND_HINTS] = hints,
+};
 
 static void* member(const Key *k, const Settings *s) {
         return (char*) (uintptr_t) s + k->offset;
@@ -243,9 +246,7 @@ static int set_mask(const Word *known, unsigned *mask, const char *value, char *
                 while (w->name && !streq(*word, w->name))
                         w++;
                 if (!w->name)
-                        return settings_refuse(reterr_reason, "\"%s\" is none of %s", *word,
-                                      known == controllers ? "memory, pids, cpu" :
-                                                             "sse, healthz, readyz, metrics");
+                        return settings_refuse(reterr_reason, "\"%s\" is none of %s", *word, w->all);
                 new |= w->bit;
         }
         *mask = new;
@@ -296,8 +297,8 @@ static int set_key(const Key *k, Settings *s, const char *value, char **reterr_r
 
         if (is_strv(k->kind))
                 return set_list(k, s, value, reterr_reason);
-        if (words_of(k->kind))
-                return set_mask(words_of(k->kind), member(k, s), value, reterr_reason);
+        if (words_of[k->kind])
+                return set_mask(words_of[k->kind], member(k, s), value, reterr_reason);
         if (k->kind == KIND_BOOL) {
                 r = parse_bool(value, member(k, s));
                 return r < 0 ? settings_refuse(reterr_reason, "\"%s\" is neither yes nor no", value) : 0;
@@ -349,7 +350,7 @@ int settings_set(Settings *s, const char *section, const char *key, const char *
         k = find_key(section, key);
         if (!k)
                 return refuse_unknown(section, key, reterr_reason);
-        if (!*value && !is_strv(k->kind) && !words_of(k->kind)) {
+        if (!*value && !is_strv(k->kind) && !words_of[k->kind]) {
                 r = set_key(k, s, k->default_value, &reason);
                 s->assigned[k - keys] = false;
         } else {
@@ -426,8 +427,8 @@ static int format_key(const Key *k, const Settings *s, Buffer *b) {
                 }
                 return buffer_append_str(b, "");
         }
-        if (words_of(k->kind)) {
-                for (const Word *w = words_of(k->kind); w->name; w++)
+        if (words_of[k->kind]) {
+                for (const Word *w = words_of[k->kind]; w->name; w++)
                         if (*(unsigned*) member(k, s) & w->bit) {
                                 r = buffer_printf(b, "%s%s", separator, w->name);
                                 if (r < 0)

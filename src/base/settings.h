@@ -37,6 +37,12 @@ typedef enum Endpoint {
         ENDPOINT_METRICS = 1 << 3,
 } Endpoint;
 
+/* What clients are told of tools that run code, so that they need not ask their user each time. */
+typedef enum Hint {
+        HINT_READ_ONLY = 1 << 0,    /* it changes nothing outside of itself */
+        HINT_CLOSED_WORLD = 1 << 1, /* it talks to nobody */
+} Hint;
+
 typedef struct Settings {
         /* [Server] */
         char **allow_groups;          /* AllowGroups=: who may use the Unix socket, beside root */
@@ -64,6 +70,7 @@ typedef struct Settings {
         unsigned max_files;           /* MaxFiles=: listed of those a program left; 0 = none are collected */
         uint64_t max_file_bytes;      /* MaxFileBytes=: collected of one of them */
         uint64_t max_files_bytes;     /* MaxFilesBytes=: of all of one run */
+        unsigned run_hints;           /* RunHints=, mask of Hint */
         unsigned max_files_depth;     /* MaxFilesDepth=: levels of directories below the working directory */
 
         /* [Sandbox] — what the launcher obeys; the daemon only tells clients about it */

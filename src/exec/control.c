@@ -123,7 +123,7 @@ bool control_receive_status(int fd, uint16_t *ret) {
         return true;
 }
 
-bool control_was_read(int fd) {
+int control_was_read(int fd) {
         int error = 0, n_unread = 0;
         socklen_t n = sizeof(int);
 
@@ -131,7 +131,9 @@ bool control_was_read(int fd) {
 
         /* Bytes in the other end's queue, as long as somebody holds that end … */
         if (ioctl(fd, SIOCOUTQ, &n_unread) < 0 || n_unread > 0)
-                return false;
+                return 0;
         /* … and afterwards unix(7) sockets tell by ECONNRESET that some were thrown away. */
-        return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) >= 0 && error == 0;
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error != 0)
+                return -ECONNRESET;
+        return 1;
 }

@@ -35,5 +35,6 @@ bool control_receive_status(int fd, uint16_t *ret);
 
 /* Whether the other side has read all that was sent to it. It need not be closed for this, and cannot be
  * relied on to be: PID 1 holds a copy until the unit is dead. Without this an exit status of a runner that
- * died over its code would pass for one of a program that never ran. */
-bool control_was_read(int fd);
+ * died over its code would pass for one of a program that never ran. Returns 1, 0 when some still waits, or
+ * -ECONNRESET when some was thrown away, which is told once. */
+int control_was_read(int fd);

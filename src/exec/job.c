@@ -190,8 +190,9 @@ static bool job_may_retry(const ExecJob *j) {
 static void job_on_fault(Unit *u, void *userdata) {
         ExecJob *j = userdata;
 
-        /* A warm unit that is just dying takes no code. Its end leads to the second try. */
-        if (u->fault == UNIT_FAULT_CODE && j->state == JOB_SENDING && job_may_retry(j))
+        /* A warm unit that is just dying, or frozen, takes no code. Its end leads to the second try. */
+        if (u->fault == UNIT_FAULT_CODE && (j->state == JOB_SENDING || j->state == JOB_RUNNING) &&
+            job_may_retry(j))
                 unit_stop(u);
         else {
                 if (u->fault == UNIT_FAULT_NOT_READY && !u->name[0])
@@ -214,7 +215,15 @@ static void job_on_dead(Unit *u, void *userdata) {
         if (j->state != JOB_ENDING && job_may_retry(j)) {
                 j->is_retry = true;
                 engine_requeue(j->engine, j);
-        } else if (job_collect(j) <= 0)
+                return;
+        }
+        if (j->state == JOB_RUNNING && u->is_stopped) {
+                /* It read its code after all, between our look and the kill: never a second time. */
+                j->reason = JOB_REASON_FAILED;
+                (void) str_copy(&j->explanation, "Its sandbox stood still and was ended just when it began. "
+                                                 "Run it again.");
+        }
+        if (job_collect(j) <= 0)
                 job_set_state(j, JOB_DONE);
 }
 

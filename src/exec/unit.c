@@ -94,18 +94,27 @@ static void unit_continue_sending(Unit *u) {
                 return;
         }
 
-        u->state = UNIT_RUNNING;
-        timer_disarm(u->ready_source);
+        u->state = UNIT_RUNNING; /* the timer goes on: a runner that is frozen never reads it */
         /* Nothing is read from it any more, but it stays open: to see whether the code was read, and in user
          * mode because init takes its end for the order to die and reports the program's status on it. */
         u->control_source = sd_event_source_unref(u->control_source);
         u->handlers->on_sent(u, u->userdata);
 }
 
-/* The unit is dead, or about to be: did it ever read its code? */
+/* The unit is dead, about to be, or should have begun long ago: did it ever read its code? The last answer
+ * counts, for it may be read while we look. */
 static void unit_settle_code(Unit *u) {
-        if (u->state == UNIT_RUNNING && u->control_fd >= 0 && !control_was_read(u->control_fd))
+        int r;
+
+        if (u->state != UNIT_RUNNING || u->control_fd < 0 || u->is_code_lost)
+                return;
+
+        r = control_was_read(u->control_fd);
+        u->is_code_lost = r < 0;
+        if (r <= 0)
                 u->fault = UNIT_FAULT_CODE;
+        else if (u->fault == UNIT_FAULT_CODE)
+                u->fault = UNIT_FAULT_NONE;
 }
 
 static int unit_on_control(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
@@ -128,7 +137,15 @@ static int unit_on_ready_timeout(sd_event_source *s, uint64_t usec, void *userda
         (void) s;
         (void) usec;
 
-        unit_fail(u, u->state == UNIT_STARTING ? UNIT_FAULT_NOT_READY : UNIT_FAULT_CODE);
+        if (u->state != UNIT_RUNNING) {
+                unit_fail(u, u->state == UNIT_STARTING ? UNIT_FAULT_NOT_READY : UNIT_FAULT_CODE);
+                return 0;
+        }
+        if (u->is_stopped || u->fault != UNIT_FAULT_NONE)
+                return 0;
+        unit_settle_code(u); /* not unit_fail(): the socket tells how it turns out */
+        if (u->fault == UNIT_FAULT_CODE)
+                u->handlers->on_fault(u, u->userdata);
         return 0;
 }
 

@@ -81,6 +81,7 @@ struct Unit {
         UnitFault fault;
         uint32_t failed_check;
         bool is_stopped;         /* STOP was sent */
+        bool is_code_lost;       /* thrown away unread, whatever is found afterwards */
 
         int control_fd;
         sd_event_source *control_source, *ready_source, *dead_source;

@@ -28,10 +28,10 @@
 const ProfileRow profile_rows[] = {
         /* What kind of unit. Type=exec: the start job fails when the runner cannot be executed. AddRef:
          * without it the unit is gone once dead, and asking for it loads a stub that says "success". */
-        TEXT_FOR(FOR_RUN, "Description", VALUE_STRING, IN_BOTH, "Sandboxed Python run of mcp-exec"),
-        TEXT_FOR(FOR_PARSE, "Description", VALUE_STRING, IN_BOTH, "mcp-exec reads what a script needs"),
-        TEXT_FOR(FOR_FETCH, "Description", VALUE_STRING, IN_BOTH, "mcp-exec fetches packages"),
-        TEXT_FOR(FOR_INSTALL, "Description", VALUE_STRING, IN_BOTH, "mcp-exec installs packages"),
+        TEXT_FOR(FOR_RUN, "Description", VALUE_STRING, IN_BOTH, "mcp-exec: sandbox of one Python program"),
+        TEXT_FOR(FOR_PARSE, "Description", VALUE_STRING, IN_BOTH, "mcp-exec: reads what a script needs"),
+        TEXT_FOR(FOR_FETCH, "Description", VALUE_STRING, IN_BOTH, "mcp-exec: fetches packages"),
+        TEXT_FOR(FOR_INSTALL, "Description", VALUE_STRING, IN_BOTH, "mcp-exec: installs packages"),
         FIXED_TEXT("Type", VALUE_STRING, IN_BOTH, "exec"),
         FIXED_NUMBER("AddRef", VALUE_BOOL, IN_BOTH, true),
         FIXED_TEXT("CollectMode", VALUE_STRING, IN_BOTH, "inactive-or-failed"),

@@ -140,6 +140,8 @@ int metrics_write(const Metrics *m, const MetricsGauges *gauges, Buffer *b) {
                    gauges->kept_bytes);
         page_gauge(&p, "mcp_exec_pool", NULL, "Sandboxes that are kept ready.", gauges->n_warm);
         page_gauge(&p, "mcp_exec_connections", NULL, "Clients' connections.", gauges->n_connections);
+        page_gauge(&p, "mcp_exec_sessions", NULL, "Sessions of HTTP clients that are remembered.",
+                   gauges->n_sessions);
         page_gauge(&p, "mcp_exec_sandbox_ok", NULL,
                    "1: the sandbox was verified; 0: refused, or not known yet.", gauges->is_sandbox_ok);
         page_add(&p, "# EOF\n");

@@ -11,7 +11,7 @@ typedef struct Metrics Metrics;
 
 /* What is true now and not counted. */
 typedef struct MetricsGauges {
-        size_t n_running, n_queued, n_warm, n_connections, n_kept;
+        size_t n_running, n_queued, n_warm, n_connections, n_sessions, n_kept;
         uint64_t kept_bytes;
         bool is_sandbox_ok;
 } MetricsGauges;

@@ -22,6 +22,7 @@
 #include "base/macro.h"
 #include "config.h"
 #include "json/json.h"
+#include "server/file-saver.h"
 #include "server/out-queue.h"
 #include "server/run-client.h"
 
@@ -32,6 +33,8 @@
 /* Output that a slow reader of ours has not taken yet; beyond it we stop reading from the server. */
 #define OUTPUT_BYTES_MAX (128 * MIB)
 
+#define FILES_NAMED_MAX 5
+
 enum { POLL_SERVER, POLL_STDOUT, POLL_STDERR, POLL_SIGNALS, _POLL_MAX };
 
 typedef struct RunClient {
@@ -40,6 +43,8 @@ typedef struct RunClient {
         Buffer line;
         size_t n_scanned;  /* of line, known to hold no newline */
         bool has_lost_stderr;
+        FileSaver saver;
+        bool has_lost_file; /* not all that should be saved was */
         int exit_status;   /* < 0: no end in sight */
 } RunClient;
 
@@ -74,6 +79,10 @@ static int build_request(const RunRequest *request, Buffer *b) {
         json_begin_object(&w);
         json_key(&w, "mcp-exec/output");
         json_boolean(&w, true);
+        if (request->output_dir_fd >= 0) {
+                json_key(&w, "mcp-exec/files");
+                json_boolean(&w, true);
+        }
         json_end_object(&w);
         json_end_object(&w);
         json_end_object(&w);
@@ -140,6 +149,75 @@ static void take_output(RunClient *c, const JsonValue *params) {
                 fail(c, "The program's output does not fit into memory");
 }
 
+static void refuse_file(RunClient *c, const char *path, const char *reason) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+
+        c->has_lost_file = true;
+        if (buffer_printf(&b, "%s was not saved: %s", file_saver_accepts(path) ? path : "A file",
+                          reason) >= 0)
+                say(c, b.data);
+}
+
+static void take_file(RunClient *c, const JsonValue *params) {
+        _cleanup_buffer_ Buffer bytes = BUFFER_INIT(0);
+        const char *path, *data;
+        int64_t n_total;
+        size_t n_chars;
+        int r;
+
+        if (c->saver.dir_fd < 0)
+                return;
+        if (!json_get_string(json_member(params, "path"), &path, NULL) ||
+            !json_get_integer(json_member(params, "bytes"), &n_total) || n_total < 0 ||
+            !json_get_string(json_member(params, "data"), &data, &n_chars) ||
+            base64_decode(data, n_chars, &bytes) < 0) {
+                fail(c, "The server sent something that is not MCP");
+                return;
+        }
+        r = file_saver_take(&c->saver, path, (uint64_t) n_total, bytes.data, bytes.n_bytes);
+        if (r < 0)
+                refuse_file(c, path, r == -EINVAL ? "its name is not one to be written to" : strerror(-r));
+}
+
+/* Where nothing is saved, a person should know what was there. */
+static void name_files(RunClient *c, const JsonValue *files) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        size_t n = json_length(files), n_named = 0;
+        const char *path;
+        int r = 0;
+
+        for (size_t i = 0; i < n && n_named < FILES_NAMED_MAX && r >= 0; i++)
+                if (json_get_string(json_member(json_element(files, i), "path"), &path, NULL) &&
+                    file_saver_accepts(path))
+                        r = buffer_printf(&b, "%s%s", n_named++ > 0 ? ", " : "", path);
+        if (r >= 0 && n > n_named)
+                r = buffer_printf(&b, "%s%zu %s", n_named > 0 ? " and " : "", n - n_named,
+                                  n_named > 0 ? "more" : "files");
+        if (r >= 0)
+                r = buffer_append_str(&b, " left in the working directory (--output-dir saves such files)");
+        if (r >= 0)
+                say(c, b.data);
+}
+
+static void take_files(RunClient *c, const JsonValue *files, const JsonValue *note) {
+        const char *path, *text;
+
+        if (c->saver.dir_fd < 0 && json_length(files) > 0)
+                name_files(c, files);
+        for (size_t i = 0; c->saver.dir_fd >= 0 && i < json_length(files); i++) {
+                const JsonValue *file = json_element(files, i);
+
+                if (json_get_string(json_member(file, "path"), &path, NULL) &&
+                    !file_saver_has_seen(&c->saver, path))
+                        refuse_file(c, path, json_get_string(json_member(file, "reason"), &text, NULL) ?
+                                                     text : "The server did not send it.");
+        }
+        if (json_get_string(note, &text, NULL)) {
+                c->has_lost_file = c->has_lost_file || c->saver.dir_fd >= 0;
+                say(c, text);
+        }
+}
+
 static int exit_status_of(const char *status, int64_t exit_code) {
         if (streq(status, "ok"))
                 return 0;
@@ -187,7 +265,8 @@ static const char* worth_saying(const char *status, const char *message) {
  * So only the members that are needed are parsed. */
 static void take_result(RunClient *c, const char *result, size_t n_result) {
         _cleanup_json_ JsonValue *is_error = parse_member(result, n_result, "isError");
-        _cleanup_json_ JsonValue *status = NULL, *code = NULL, *message = NULL, *hints = NULL;
+        _cleanup_json_ JsonValue *status = NULL, *code = NULL, *message = NULL, *hints = NULL, *files = NULL,
+                                 *files_note = NULL;
         int64_t exit_code = RUN_EXIT_INFRASTRUCTURE;
         const char *s, *word, *text;
         bool has_failed = false;
@@ -199,6 +278,8 @@ static void take_result(RunClient *c, const char *result, size_t n_result) {
                 code = parse_member(s, n, "exit_code");
                 message = parse_member(s, n, "message");
                 hints = parse_member(s, n, "hints");
+                files = parse_member(s, n, "files");
+                files_note = parse_member(s, n, "files_note");
         }
         if (!json_get_string(status, &word, NULL)) {
                 take_refusal(c, result, n_result);
@@ -215,7 +296,10 @@ static void take_result(RunClient *c, const char *result, size_t n_result) {
                 if (json_get_string(json_element(hints, i), &text, NULL))
                         say(c, text);
 
+        take_files(c, files, files_note);
         c->exit_status = exit_status_of(word, exit_code);
+        if (c->exit_status == 0 && c->has_lost_file)
+                c->exit_status = RUN_EXIT_INFRASTRUCTURE;
 }
 
 static void take_line(RunClient *c, const char *line, size_t n_bytes) {
@@ -234,6 +318,8 @@ static void take_line(RunClient *c, const char *line, size_t n_bytes) {
         if (json_get_string(json_member(message, "method"), &method, NULL)) {
                 if (streq(method, "notifications/mcp-exec/output"))
                         take_output(c, json_member(message, "params"));
+                else if (streq(method, "notifications/mcp-exec/file"))
+                        take_file(c, json_member(message, "params"));
                 return;
         }
 
@@ -362,7 +448,12 @@ static int watch_signals(void) {
 
 int run_client(int fd, const RunRequest *request) {
         _cleanup_close_ int signal_fd = -EBADF;
-        RunClient c = { .fd = fd, .exit_status = -1, .line = BUFFER_INIT(LINE_BYTES_MAX_CLIENT) };
+        RunClient c = {
+                .fd = fd,
+                .exit_status = -1,
+                .line = BUFFER_INIT(LINE_BYTES_MAX_CLIENT),
+                .saver = FILE_SAVER_INIT(request->output_dir_fd),
+        };
         int r;
 
         assert(fd >= 0);
@@ -390,5 +481,6 @@ int run_client(int fd, const RunRequest *request) {
         out_queue_done(&c.out);
         out_queue_done(&c.err);
         buffer_done(&c.line);
+        file_saver_done(&c.saver);
         return c.exit_status;
 }

@@ -20,6 +20,7 @@ typedef struct RunRequest {
         const char *stdin_data;        /* UTF-8 without NUL; NULL: empty */
         size_t stdin_bytes;
         uint64_t timeout_sec;          /* 0: the server's default */
+        int output_dir_fd;             /* where the program's files are saved; -EBADF: nowhere */
 } RunRequest;
 
 /* fd: a connected stream socket to the server. Returns the exit status for this process, with everything it

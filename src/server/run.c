@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -33,6 +34,7 @@ static const char help_text[] =
         "Options:\n"
         "      --timeout SECONDS       Time limit (default and maximum: see mcp-exec.conf(5))\n"
         "      --stdin FILE            Standard input of the program\n"
+        "      --output-dir DIR        Save the files that the program leaves in its working directory\n"
         "      --no-bridge             Do not use the system service\n"
         "      --socket PATH           The system service's socket (default: " MCP_EXEC_SOCKET_PATH ")\n"
         "      --launcher-socket PATH  Use the launcher that listens here instead of one of our own\n"
@@ -44,7 +46,7 @@ static const char help_text[] =
         "125 when the program could not be run.\n";
 
 typedef struct RunOptions {
-        const char *file, *stdin_file;
+        const char *file, *stdin_file, *output_dir;
         const char *socket_path, *launcher_socket_path;
         uint64_t timeout_sec;
         bool no_bridge, is_verbose;
@@ -122,15 +124,32 @@ static int connect_server(const RunOptions *o, char **ret_reason) {
         return own_server_start(o->launcher_socket_path, o->is_verbose);
 }
 
+/* Before the program runs: what it leaves could not be had again. */
+static int open_output_dir(const char *path) {
+        int fd;
+
+        if (mkdir(path, 0777) < 0 && errno != EEXIST)
+                return log_error_errno(errno, "%s: cannot make this directory", path);
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return log_error_errno(errno, "%s: cannot open this directory", path);
+        return fd;
+}
+
 static int run(const RunOptions *o) {
         _cleanup_free_ char *code = NULL, *input = NULL, *reason = NULL;
-        _cleanup_close_ int fd = -EBADF;
+        _cleanup_close_ int fd = -EBADF, dir_fd = -EBADF;
         size_t n_code = 0, n_input = 0;
         int status;
 
         if (read_inputs(o, &code, &n_code, &input, &n_input) < 0)
                 return RUN_EXIT_INFRASTRUCTURE;
 
+        if (o->output_dir) {
+                dir_fd = open_output_dir(o->output_dir);
+                if (dir_fd < 0)
+                        return RUN_EXIT_INFRASTRUCTURE;
+        }
         fd = connect_server(o, &reason);
         if (fd < 0) {
                 (void) log_error_errno(fd, "Cannot start a server");
@@ -143,6 +162,7 @@ static int run(const RunOptions *o) {
                 .stdin_data = input,
                 .stdin_bytes = n_input,
                 .timeout_sec = o->timeout_sec,
+                .output_dir_fd = dir_fd,
         });
         /* The other way in may be the shorter one to repair. */
         if (status == RUN_EXIT_INFRASTRUCTURE && reason)
@@ -154,6 +174,7 @@ int command_run(int argc, char **argv) {
         enum {
                 OPTION_TIMEOUT = 0x100,
                 OPTION_STDIN,
+                OPTION_OUTPUT_DIR,
                 OPTION_NO_BRIDGE,
                 OPTION_SOCKET,
                 OPTION_LAUNCHER_SOCKET
@@ -161,6 +182,7 @@ int command_run(int argc, char **argv) {
         static const struct option table[] = {
                 { "timeout",         required_argument, NULL, OPTION_TIMEOUT         },
                 { "stdin",           required_argument, NULL, OPTION_STDIN           },
+                { "output-dir",      required_argument, NULL, OPTION_OUTPUT_DIR      },
                 { "no-bridge",       no_argument,       NULL, OPTION_NO_BRIDGE       },
                 { "socket",          required_argument, NULL, OPTION_SOCKET          },
                 { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
@@ -187,6 +209,9 @@ int command_run(int argc, char **argv) {
                         break;
                 case OPTION_STDIN:
                         o.stdin_file = optarg;
+                        break;
+                case OPTION_OUTPUT_DIR:
+                        o.output_dir = optarg;
                         break;
                 case OPTION_NO_BRIDGE:
                         o.no_bridge = true;

@@ -65,6 +65,14 @@ static size_t n_connections(const Service *s) {
         return n;
 }
 
+static size_t n_sessions(const Service *s) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < s->n_listeners; i++)
+                n += listener_n_sessions(s->listeners[i]);
+        return n;
+}
+
 /* What is told to whom connects from now on. The rest is that of the start. */
 static const Settings* listener_settings(const Service *s) {
         return s->fresh_settings ?: s->parameters.settings;
@@ -257,6 +265,7 @@ static int site_write_metrics(void *userdata, Buffer *b) {
                 .n_queued = exec_engine_n_queued(daemon_engine(s->daemon)),
                 .n_warm = exec_engine_n_warm(daemon_engine(s->daemon)),
                 .n_connections = n_connections(s),
+                .n_sessions = n_sessions(s),
                 .n_kept = run_table_n_kept(daemon_runs(s->daemon)),
                 .kept_bytes = run_table_kept_bytes(daemon_runs(s->daemon)),
                 .is_sandbox_ok = is_sandbox_ok(s),

@@ -260,7 +260,7 @@ void exec_tool_write_annotations(JsonWriter *w, McpVersion version, const char *
                                  const ToolHints *hints) {
         if (version < MCP_2025_03_26)
                 return;
-        /* Spelled out, for the defaults are the worst case. The sandbox changes nothing outside itself. */
+        /* Spelled out, for the defaults are the worst case. */
         json_key(w, "annotations");
         json_begin_object(w);
         json_key(w, "title");
@@ -268,7 +268,7 @@ void exec_tool_write_annotations(JsonWriter *w, McpVersion version, const char *
         json_key(w, "readOnlyHint");
         json_boolean(w, hints->is_read_only);
         json_key(w, "destructiveHint");
-        json_boolean(w, false);
+        json_boolean(w, hints->is_destructive);
         json_key(w, "idempotentHint");
         json_boolean(w, hints->is_idempotent);
         json_key(w, "openWorldHint");
@@ -292,6 +292,14 @@ void exec_tool_write_head(JsonWriter *w, McpVersion version, const char *name, c
 
 int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {
         static const char title[] = "Run Python";
+        /* The sandbox changes nothing outside itself. An administrator who wants people to be asked before
+         * each run does not let it be said. */
+        unsigned said = registry->settings->run_hints;
+        const ToolHints hints = {
+                .is_read_only = said & HINT_READ_ONLY,
+                .is_destructive = !(said & HINT_READ_ONLY),
+                .is_open_world = !(said & HINT_CLOSED_WORLD),
+        };
         _cleanup_buffer_ Buffer description = BUFFER_INIT(0);
         int r;
 
@@ -307,7 +315,7 @@ int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter
                 if (r < 0)
                         return r;
         }
-        exec_tool_write_annotations(w, version, title, &(const ToolHints) { .is_read_only = true });
+        exec_tool_write_annotations(w, version, title, &hints);
         json_end_object(w);
         return 0;
 }

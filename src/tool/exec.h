@@ -34,7 +34,8 @@ int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter
 int exec_tool_write_output_schema(JsonWriter *w, bool has_pages);
 
 typedef struct ToolHints {
-        bool is_read_only, is_idempotent, is_open_world;
+        bool is_read_only, is_idempotent;
+        bool is_destructive, is_open_world;
 } ToolHints;
 
 /* Everything of a tool before the schema of its input: name, title, description. */

@@ -146,7 +146,11 @@ static int write_execute_python(const ToolRegistry *registry, McpVersion version
         static const char title[] = "Run Python with packages";
         /* The script changes nothing outside its sandbox, but the server fetches packages from an index that
          * others fill, and keeps them. */
-        const ToolHints hints = { .is_open_world = !registry->settings->packages.is_offline };
+        unsigned said = registry->settings->run_hints;
+        const ToolHints hints = {
+                .is_destructive = !(said & HINT_READ_ONLY),
+                .is_open_world = !registry->settings->packages.is_offline || !(said & HINT_CLOSED_WORLD),
+        };
         _cleanup_buffer_ Buffer description = BUFFER_INIT(0);
         int r;
 

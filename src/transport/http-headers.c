@@ -14,6 +14,7 @@
 #include "auth/auth.h"
 #include "base/parse.h"
 #include "transport/http-checks.h"
+#include "transport/http-head.h"
 
 /* All Accept headers together. */
 #define ACCEPT_BYTES_MAX (8 * KIB)
@@ -43,6 +44,9 @@ static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const 
         (void) kind;
         if (!value)
                 value = "";
+        /* The first head of a connection was checked before; the library is more lenient. */
+        if (!http_is_header_name(name, strlen(name)) || !http_is_header_value(value, strlen(value)))
+                h->is_malformed = true;
         for (size_t i = 0; i < ELEMENTSOF(table); i++)
                 if (strcasecmp(name, table[i].name) == 0) {
                         *table[i].value = value;
@@ -59,10 +63,14 @@ static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const 
 }
 
 int http_headers_read(HttpRequest *q, HttpHeaders *h) {
+        const union MHD_ConnectionInfo *info;
+
         assert(q);
         assert(h);
 
         h->accept = BUFFER_INIT(ACCEPT_BYTES_MAX);
+        info = MHD_get_connection_info(q->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+        h->is_too_long = info && info->header_size > HTTP_HEAD_BYTES_MAX;
         (void) MHD_get_connection_values(q->mhd, MHD_HEADER_KIND, on_header, h);
         if (h->content_length_text && parse_uint64(h->content_length_text, &h->content_length) < 0)
                 h->is_ambiguous = true;
@@ -272,6 +280,16 @@ static bool find_target(HttpRequest *q, const char *path) {
         return false;
 }
 
+/* Whose clients were told an address of the predecessor's, which opened a stream on any path. Where clients
+ * look for a login, a stream would be worse than nothing. */
+static bool is_stream_anywhere(const HttpRequest *q, const char *path, const char *method, bool is_found) {
+        static const char well_known[] = "/.well-known/";
+
+        return q->server->listener.p.settings->transport == TRANSPORT_SSE && streq(method, "GET") &&
+               (!is_found || q->target == HTTP_TARGET_MCP) &&
+               strncmp(path, well_known, strlen(well_known)) != 0;
+}
+
 static int check_get(HttpRequest *q, const char *method) {
         return streq(method, "GET") || streq(method, "HEAD") ? 0 :
                                                                refuse_method(q, "GET, HEAD", "Use GET.");
@@ -287,6 +305,12 @@ int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const c
         r = copy_for_later(q, h);
         if (r < 0)
                 return r;
+        if (h->is_malformed)
+                return refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED,
+                              "A header is not a name, a colon and a value on one line.");
+        if (h->is_too_long)
+                return refuse(q, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, MCP_ERROR_REFUSED,
+                              "The headers are longer than the server takes.");
         if (h->is_ambiguous)
                 return refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED,
                               "Where the body ends is ambiguous: send one Content-Length, or "
@@ -296,6 +320,10 @@ int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const c
                 return refuse(q, q->connection->limit_status, MCP_ERROR_UNAVAILABLE,
                               http_limits_message(q->connection));
         is_found = find_target(q, path);
+        if (is_stream_anywhere(q, path, method, is_found)) {
+                q->target = HTTP_TARGET_SSE;
+                is_found = true;
+        }
         /* These say one word that harms nobody, and are asked for under many names by those who watch. */
         if (is_found && (q->target == HTTP_TARGET_HEALTHZ || q->target == HTTP_TARGET_READYZ))
                 return check_get(q, method);

@@ -19,6 +19,7 @@ typedef struct HttpHeaders {
         Buffer accept;           /* owned: all of them, joined */
         uint64_t content_length; /* 0: unknown */
         bool expects_continue;
+        bool is_malformed, is_too_long;
         bool is_ambiguous; /* where its body ends is a matter of opinion */
         int error;
 } HttpHeaders;

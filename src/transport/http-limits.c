@@ -82,9 +82,13 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata) {
         uint64_t now = now_monotonic_usec();
 
         (void) usec;
-        for (const HttpConnection *c = s->connections; c; c = c->next)
-                if (!c->request && now > c->waiting_since_usec + s->headers_usec)
+        for (HttpConnection *c = s->connections, *next; c; c = next) {
+                next = c->next;
+                if (c->is_held || !c->is_started)
+                        http_hold_sweep(c, now, s->headers_usec / SWEEPS_PER_DEADLINE);
+                else if (!c->request && now > c->waiting_since_usec + s->headers_usec)
                         (void) shutdown(c->fd, SHUT_RDWR);
+        }
         (void) sd_event_source_set_time_relative(source, s->headers_usec / SWEEPS_PER_DEADLINE);
         (void) sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
         return 0;

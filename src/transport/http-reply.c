@@ -183,8 +183,13 @@ static ssize_t stream_read(void *userdata, uint64_t position, char *data, size_t
         size_t n;
 
         (void) position;
-        if (q->is_gone || q->server->is_closing)
+        if (q->server->is_closing)
                 return MHD_CONTENT_READER_END_WITH_ERROR;
+        /* Not an error: after one from here the library would look at the connection again only when all
+         * that were silent for longer are gone. As it is, it writes the end of the stream at once, and
+         * fails: nothing can be sent any more. */
+        if (q->is_gone)
+                return MHD_CONTENT_READER_END_OF_STREAM;
         if (q->stream.n_bytes > 0) {
                 n = MIN_OF(max_bytes, q->stream.n_bytes);
                 memcpy(data, q->stream.data, n);
@@ -276,7 +281,7 @@ int http_stream_send(HttpRequest *q, const char *json, size_t n_bytes) {
         r = stream_append(q, json, n_bytes);
         if (r < 0) {
                 (void) log_info_errno(r, "Disconnecting a client that does not read its event stream");
-                q->is_gone = true;
+                http_request_abandon(q);
         }
         http_request_resume(q);
         return r;
@@ -303,7 +308,7 @@ static int http_send(McpSink *sink, const char *json, size_t n_bytes, bool is_no
                 r = buffer_append(&q->lines, "\n", 1);
         http_request_charge(q);
         if (r < 0) {
-                q->is_gone = true; /* a reply without its end is worse than none */
+                http_request_abandon(q); /* a reply without its end is worse than none */
                 http_request_resume(q);
                 return r;
         }

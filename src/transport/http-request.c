@@ -86,8 +86,15 @@ HttpRequest* http_request_free(HttpRequest *q) {
         return NULL;
 }
 
-void http_request_hangup(HttpRequest *q) {
+void http_request_abandon(HttpRequest *q) {
+        assert(q);
+
         q->is_gone = true;
+        (void) shutdown(q->connection->fd, SHUT_RDWR);
+}
+
+void http_request_hangup(HttpRequest *q) {
+        http_request_abandon(q);
         request_disconnect(q);
         http_request_resume(q);
 }
@@ -142,7 +149,8 @@ enum MHD_Result http_request_begin(HttpRequest *q, const char *path, const char 
 
         /* Who asks first, or sends more than we would read even to be polite, is told at once. */
         if (q->refusal.status != 0 &&
-            (h.is_ambiguous || h.expects_continue || h.content_length > HTTP_DRAIN_BYTES_MAX)) {
+            (h.is_ambiguous || h.is_malformed || h.is_too_long || h.expects_continue ||
+             h.content_length > HTTP_DRAIN_BYTES_MAX)) {
                 http_headers_done(&h);
                 return http_reply_refusal(q, /* is_early= */ true);
         }

@@ -10,8 +10,7 @@
 
 /* The largest body whatever the settings say. */
 #define HTTP_BODY_BYTES_MAX (16 * MIB)
-/* A body that is refused is read to its end all the same, or the client would see a reset instead of the
- * reason; this far. */
+/* A refused body is read this far all the same, or the client would see a reset and not the reason. */
 #define HTTP_DRAIN_BYTES_MAX (128 * MIB)
 /* Kept of a refused body, to read the id from. */
 #define HTTP_HEAD_BYTES (64 * KIB)
@@ -95,6 +94,7 @@ enum MHD_Result http_request_begin(HttpRequest *q, const char *path, const char 
 enum MHD_Result http_request_body(HttpRequest *q, const char *data, size_t n_bytes);
 enum MHD_Result http_request_continue(HttpRequest *q); /* the body is complete, or the request was resumed */
 bool http_request_is_modern(const HttpRequest *q); /* by its MCP-Protocol-Version header */
+void http_request_abandon(HttpRequest *q); /* nothing more is sent, not even the end of the answer */
 void http_request_hangup(HttpRequest *q);
 void http_request_charge(HttpRequest *q);
 void http_request_suspend(HttpRequest *q);

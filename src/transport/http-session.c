@@ -213,6 +213,16 @@ void http_sessions_end(HttpSessions *s, HttpSession *session, bool is_deleted) {
                 session_store_end(s->store, session->principal, session->id);
 }
 
+size_t http_sessions_n(const HttpSessions *s) {
+        size_t n = 0;
+
+        assert(s);
+
+        for (const HttpSession *i = s->first; i; i = i->next)
+                n += i->id[0] != 0;
+        return n;
+}
+
 void http_sessions_drain(HttpSessions *s) {
         assert(s);
 

@@ -47,6 +47,9 @@ int http_sessions_create(HttpSessions *s, const char *principal, McpVersion vers
 int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id, HttpSession **ret);
 void http_session_release(HttpSession *session);
 
+/* Those with an id that are remembered. */
+size_t http_sessions_n(const HttpSessions *s);
+
 /* For a graceful stop: ends what would never end by itself. */
 void http_sessions_drain(HttpSessions *s);
 

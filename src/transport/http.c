@@ -50,28 +50,13 @@ static void on_connection(void *userdata, struct MHD_Connection *mhd, void **soc
                 const union MHD_ConnectionInfo *info =
                         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-                c = info ? calloc(1, sizeof(*c)) : NULL;
-                *socket_context = c;
-                if (!c)
-                        return; /* its requests will be refused by closing it */
-                c->server = s;
-                c->fd = info->connect_fd;
-                /* Here and not when it is accepted: newer versions of the library put connections off. */
-                info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-                http_limits_admit(c, info ? info->client_addr : NULL);
-                c->next = s->connections;
-                c->to_this = &s->connections;
-                if (c->next)
-                        c->next->to_this = &c->next;
-                s->connections = c;
-                listener_connection_opened(&s->listener);
+                c = info ? http_hold_find(s, info->connect_fd) : NULL;
+                *socket_context = c; /* without it, its requests will be refused by closing it */
+                if (c)
+                        c->is_started = true;
         } else if (c) {
-                *c->to_this = c->next;
-                if (c->next)
-                        c->next->to_this = c->to_this;
-                free(c);
+                http_connection_free(c);
                 *socket_context = NULL;
-                listener_connection_closed(&s->listener);
         }
 }
 
@@ -178,12 +163,8 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
         /* Replies are written whole: waiting for more of them only delays the last piece. */
         (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 
-        (void) is_over_limit; /* decided when the library tells of it */
-        /* Closes the descriptor itself when it fails. */
-        if (MHD_add_connection(s->daemon, fd, (struct sockaddr*) &address, n) != MHD_YES)
-                log_debug("HTTP: the library refused a connection");
-        http_server_kick(s);
-        return 0;
+        (void) is_over_limit; /* http-limits.c */
+        return http_hold(s, fd, (const struct sockaddr*) &address);
 }
 
 /* A connection without a request would stay until its timeout; one with a request is closed by its
@@ -193,9 +174,13 @@ static void http_drain(Listener *l) {
 
         http_sessions_drain(s->sessions);
         http_events_drain(s);
-        for (HttpConnection *c = s->connections; c; c = c->next)
-                if (!c->request)
+        for (HttpConnection *c = s->connections, *next; c; c = next) {
+                next = c->next;
+                if (c->is_held)
+                        http_connection_free(c);
+                else if (c->is_started && !c->request)
                         (void) shutdown(c->fd, SHUT_RDWR);
+        }
 }
 
 static Listener* http_free(Listener *l) {
@@ -207,11 +192,18 @@ static Listener* http_free(Listener *l) {
          * them. */
         for (HttpRequest *q = s->requests; q; q = q->next)
                 http_request_hangup(q);
+        for (HttpConnection *c = s->connections, *next; c; c = next) {
+                next = c->next;
+                if (c->is_held)
+                        http_connection_free(c);
+        }
         if (s->daemon) {
                 (void) MHD_run(s->daemon);
                 s->epoll_source = sd_event_source_disable_unref(s->epoll_source);
                 MHD_stop_daemon(s->daemon);
         }
+        while (s->connections) /* those that the library never told of */
+                http_connection_free(s->connections);
         (void) sd_event_source_disable_unref(s->timeout_source);
         (void) sd_event_source_disable_unref(s->sweep_source);
         (void) http_sessions_free(s->sessions);
@@ -220,9 +212,14 @@ static Listener* http_free(Listener *l) {
         return NULL;
 }
 
+static size_t http_n_sessions(const Listener *l) {
+        return http_sessions_n(((const HttpServer*) l)->sessions);
+}
+
 static const ListenerOps http_listener_ops = {
         .connected = http_connected,
         .drain = http_drain,
+        .n_sessions = http_n_sessions,
         .free = http_free,
 };
 

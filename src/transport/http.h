@@ -4,6 +4,7 @@
 /* HTTP: its insides.
  *
  *   http.c          libmicrohttpd on our event loop, connections, the listener
+ *   http-hold.c     a connection until the head of its first request is here (http-head.c judges it)
  *   http-request.c  one request: headers, body, what is refused, dispatch, hang-ups
  *   http-reply.c    the sink: JSON body or event stream
  *   http-site.c     health, metrics and the like
@@ -45,7 +46,13 @@ typedef struct HttpServer {
 
 struct HttpConnection {
         HttpServer *server;
-        int fd;
+        int fd; /* the library's, unless it is held */
+        bool is_held, is_refused; /* http-hold.c */
+        bool is_started;          /* the library has told of it */
+        uint64_t held_since_usec; /* or refused, or given to the library, since */
+        unsigned n_pieces;
+        size_t n_drained_bytes;
+        sd_event_source *head_source;
         struct in6_addr address; /* of the client; IPv4 mapped, zero over a Unix socket */
         unsigned limit_status; /* 503 or 429: one too many, gets its refusal (or its handshake) and goes */
         uint64_t waiting_since_usec; /* without a request whose headers are complete */
@@ -54,6 +61,13 @@ struct HttpConnection {
 };
 
 void http_server_kick(HttpServer *s); /* run the library soon */
+
+/* http-hold.c: connections whose first head is not here yet. Takes fd on success. */
+int http_hold(HttpServer *s, int fd, const struct sockaddr *address);
+HttpConnection* http_hold_find(HttpServer *s, int fd); /* the library has it and not told of it yet */
+void http_hold_release(HttpConnection *c);             /* to the library; c may be invalid afterwards */
+void http_hold_sweep(HttpConnection *c, uint64_t now_usec, uint64_t max_usec); /* c may be freed */
+void http_connection_free(HttpConnection *c);
 
 /* http-limits.c */
 void http_limits_admit(HttpConnection *c, const struct sockaddr *address); /* when it is new */

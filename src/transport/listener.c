@@ -162,6 +162,12 @@ size_t listener_n_connections(const Listener *l) {
         return l->n_connections;
 }
 
+size_t listener_n_sessions(const Listener *l) {
+        assert(l);
+
+        return l->ops->n_sessions ? l->ops->n_sessions(l) : 0;
+}
+
 void listener_reload(Listener *l, const Settings *settings, const Access *access) {
         assert(l);
         assert(settings);

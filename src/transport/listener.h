@@ -18,6 +18,7 @@ typedef struct ListenerOps {
          * Takes fd on success. Returns 0 or -errno (it is closed then, without a word). */
         int (*connected)(Listener *l, int fd, bool is_over_limit);
         void (*drain)(Listener *l);
+        size_t (*n_sessions)(const Listener *l); /* NULL: this kind has none */
         Listener* (*free)(Listener *l);
 } ListenerOps;
 

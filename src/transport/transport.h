@@ -94,3 +94,4 @@ Listener* listener_free(Listener *l);
 DEFINE_CLEANUP(Listener*, listener_free);
 void listener_drain(Listener *l); /* stop accepting, answer what is in flight, close idle connections */
 size_t listener_n_connections(const Listener *l);
+size_t listener_n_sessions(const Listener *l); /* of HTTP clients, see http-session.h */

@@ -293,6 +293,12 @@ static int server_on_packet(sd_event_source *source, int fd, uint32_t revents, v
         case WIRE_STOP:
                 s->report->n_stops++;
                 u = server_find(s, m.header.job_id);
+                if (u && u->behaviour == FAKE_READS_LATE) {
+                        char bytes[4096];
+
+                        while (recv(u->fds[WIRE_FD_CONTROL], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+                                ;
+                }
                 if (u && u->pid > 0)
                         (void) kill(-u->pid, SIGKILL);
                 return 0;

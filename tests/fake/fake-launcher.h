@@ -26,6 +26,7 @@ typedef enum FakeBehaviour {
         FAKE_READY_WITH_FILE,      /* the fd is no directory */
         FAKE_READY_IN_PIECES,      /* two sends, then as it should be */
         FAKE_NEVER_READS,          /* READY, then takes no code */
+        FAKE_READS_LATE,           /* the same, but all is read when it is stopped */
         FAKE_DIES_READY,           /* READY, then exits at once */
         FAKE_DROPS_AT_START,       /* closes the connection when START comes */
         FAKE_DROPS_RUNNING,        /* closes the connection 50 ms after READY */

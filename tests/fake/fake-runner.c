@@ -166,7 +166,7 @@ static void misbehave(FakeBehaviour behaviour, int directory_fd) {
                 say("EADY\n", 5, -1);
         } else
                 say("MXREADY\n", 8, directory_fd);
-        if (behaviour == FAKE_NEVER_READS)
+        if (behaviour == FAKE_NEVER_READS || behaviour == FAKE_READS_LATE)
                 for (;;)
                         (void) pause();
         if (behaviour == FAKE_DIES_READY)

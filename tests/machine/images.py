@@ -29,7 +29,7 @@ BUILD = """build-essential debhelper meson ninja-build pkgconf libsystemd-dev li
 BUILD_NEWER = ["systemd-dev"]   # before trixie its files are in the systemd package
 # The oldest release is also where the unit, protocol and lint tiers run, with both compilers.
 BUILD_OLDEST = """clang libclang-rt-14-dev clang-format clang-tidy shellcheck codespell mandoc git dbus procps
-    iproute2 haproxy openssl python3-jsonschema python3-numpy python3-matplotlib""".split()
+    iproute2 caddy haproxy openssl python3-jsonschema python3-numpy python3-matplotlib""".split()
 KERNEL = ["user-mode-linux"]
 
 # Libraries that our package links: their names differ between releases, so ask the -dev packages.

@@ -110,11 +110,28 @@ static void copy_text(const Capture *c, char *text, size_t n) {
         (void) snprintf(text, n, "%s", b.data ?: "");
 }
 
+static void copy_files(const ExecFiles *files, Run *run) {
+        for (size_t i = 0; i < files->n_items; i++) {
+                const ExecFile *f = files->items + i;
+                size_t n = strlen(run->files), left = sizeof(run->files) - n;
+
+                if (f->reason == EXEC_FILE_COMPLETE)
+                        (void) snprintf(run->files + n, left, "%s=%.*s ", f->path, (int) f->n_bytes,
+                                        f->data);
+                else
+                        (void) snprintf(run->files + n, left, "%s!%d ", f->path, (int) f->reason);
+        }
+        run->has_files = true;
+        run->n_more_files = files->n_more;
+        run->file_gaps = files->gaps;
+}
+
 static void run_on_started(ExecJob *j, void *userdata) {
         Run *run = userdata;
 
         need(j == run->job);
         run->n_started++;
+        run->started_usec = now_monotonic_usec();
 }
 
 static void run_on_output(ExecJob *j, int stream, const void *data, size_t n_bytes, void *userdata) {
@@ -141,6 +158,8 @@ static void run_on_done(ExecJob *j, const ExecResult *r, void *userdata) {
         run->out_bytes = r->out->n_total;
         run->err_bytes = r->err->n_total;
         run->did_run = r->did_run;
+        if (r->files)
+                copy_files(r->files, run);
         copy_text(r->out, run->out, sizeof(run->out));
         copy_text(r->err, run->err, sizeof(run->err));
         (void) snprintf(run->message, sizeof(run->message), "%s", r->message ?: "");
@@ -174,6 +193,9 @@ int rig_submit_request(Rig *rig, Run *run, ExecRequest *take_request, char messa
         int r;
 
         *run = (Run) {};
+        if (rig->input_name)
+                need(exec_request_add_file(q, rig->input_name, rig->input_text,
+                                           strlen(rig->input_text)) >= 0);
         run->submitted_usec = now_monotonic_usec();
         r = exec_engine_submit(rig_engine(rig), q, &handlers, run, &run->job, &why);
         if (r == 0)

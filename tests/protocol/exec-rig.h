@@ -21,18 +21,23 @@ typedef struct Rig {
         unsigned n_idle, n_busy;  /* on_idle_changed calls */
         PrincipalLimits limits;   /* of the principal "limited" and its users, limited/USER */
         int connect_error;        /* not 0: connect fails with it */
+        const char *input_name, *input_text; /* a file for each program; NULL: none */
 } Rig;
 
 /* One run and what became of it. Zero it, submit it, wait for it. */
 typedef struct Run {
         ExecJob *job;
         unsigned n_done, n_started;
-        uint64_t submitted_usec, done_usec;
+        uint64_t submitted_usec, started_usec, done_usec;
         ExecStatus status;
         int exit_code, signal;
         uint64_t duration_usec, queued_usec, preparation_usec, cpu_usec, memory_peak_bytes;
         uint64_t out_bytes, err_bytes, seen_bytes[3];
         char out[4096], err[4096], message[1024], hints[1024], run_id[RANDOM_HEX_ID_CHARS + 1], unit[64];
+        char files[2048];         /* each path, "=" and the content, or "!" and the reason's number */
+        uint64_t n_more_files;
+        unsigned file_gaps;
+        bool has_files;
         bool did_run;
 } Run;
 

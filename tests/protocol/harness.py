@@ -39,11 +39,11 @@ def directory():
 
 
 @contextlib.contextmanager
-def fake_launcher(*options):
+def fake_launcher(*options, interpreter=PYTHON):
     """A fake launcher; gives the path of its socket."""
     with directory() as where:
         path = where / "launcher.sock"
-        process = subprocess.Popen([FAKE_LAUNCHER, str(path), PYTHON, *options], stdout=subprocess.PIPE)
+        process = subprocess.Popen([FAKE_LAUNCHER, str(path), interpreter, *options], stdout=subprocess.PIPE)
         try:
             assert process.stdout.readline() == b"ready\n"
             yield str(path)

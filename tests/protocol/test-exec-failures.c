@@ -105,6 +105,36 @@ TEST(code_that_nobody_reads_ends_the_run) {
         }
 }
 
+TEST(frozen_warm_unit_costs_a_short_wait_and_is_replaced) {
+        Rig *rig = rig_setup(&(const FakeScript) {
+                        .behaviours = { FAKE_RUN, FAKE_NEVER_READS }, .n_behaviours = 2 });
+        Run run;
+
+        rig->settings->pool_size = 1;
+        rig_run(rig, &run, "echo 1");
+        rig_turn(rig, 200 * USEC_PER_MSEC);
+        rig_run(rig, &run, "echo 2");
+        ASSERT_EQ_INT(run.status, EXEC_OK);
+        ASSERT_EQ_STR(run.out, "2\n");
+        ASSERT_EQ_STR(rig->finished_words, "ok ok ");
+        rig_teardown(rig);
+}
+
+TEST(code_that_is_read_after_all_is_not_given_to_another_unit) {
+        Rig *rig = rig_setup(&(const FakeScript) {
+                        .behaviours = { FAKE_RUN, FAKE_READS_LATE }, .n_behaviours = 2 });
+        Run run;
+
+        rig->settings->pool_size = 1;
+        rig_run(rig, &run, "echo 1");
+        rig_turn(rig, 200 * USEC_PER_MSEC);
+        rig_run(rig, &run, "echo 2");
+        assert_infra(&run, "just when it began");
+        ASSERT_TRUE(run.did_run);
+        ASSERT_EQ_STR(run.out, "");
+        rig_teardown(rig);
+}
+
 TEST(deadline_of_code_that_nobody_reads_is_no_timeout) {
         Rig *rig = rig_with(FAKE_NEVER_READS);
         char message[512];

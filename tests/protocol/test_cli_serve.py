@@ -100,8 +100,8 @@ class Service:
 
 
 @contextlib.contextmanager
-def serving(*arguments, options=(), **more):
-    with fake_launcher(*options) as launcher, harness.directory() as where:
+def serving(*arguments, options=(), interpreter=PYTHON, **more):
+    with fake_launcher(*options, interpreter=interpreter) as launcher, harness.directory() as where:
         service = Service(launcher, where, *arguments, **more)
         try:
             yield service

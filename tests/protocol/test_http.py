@@ -84,6 +84,15 @@ def test_progress_flows_on_the_stream_of_its_request():
         assert result["id"] == 1 and result["result"]["structuredContent"]["stdout"] == "step 0\nstep 1\nstep 2\n"
 
 
+def test_silent_stream_is_kept_alive():
+    with serving() as s:
+        p = _modern(s, _call("import time; time.sleep(21); print('late')", meta=META))
+        message, = p.messages()
+        assert message["result"]["structuredContent"]["stdout"] == "late\n", message
+        # A proxy between closes what is silent for a minute; a comment is no message.
+        assert ": keepalive\n\n" in p.body.split("event: message")[0], p.body
+
+
 def _runs_until_killed(mark):
     """A program that leaves a mark when it starts and another when it was allowed to go on."""
     return f"import time\nopen({str(mark)!r}, 'w').close()\ntime.sleep(1.5)\nopen({str(mark)!r}, 'w').write('went on')"
@@ -179,6 +188,31 @@ def test_lack_of_descriptors_is_survived():
         for c in crowd:
             c.close()
         assert s.exec("print(1)")["structuredContent"]["stdout"] == "1\n"
+        assert s.end() == 0
+
+
+def test_lack_of_memory_is_answered_and_survived():
+    with serving() as s, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert s.exec("print(1)")["structuredContent"]["stdout"] == "1\n"
+        pid = s.process.pid
+        with open(f"/proc/{pid}/statm") as f:
+            used = int(f.read().split()[0]) * resource.getpagesize()
+        before = resource.prlimit(pid, resource.RLIMIT_AS)
+        resource.prlimit(pid, resource.RLIMIT_AS, (used + (1 << 20), before[1]))
+
+        def big(i):
+            # Fits into no buffer that is left, several at once still less.
+            try:
+                p = Post(s, _call("#" * 900000, ident=i))
+                return p.reply(), p.body
+            except (OSError, http.client.HTTPException) as error:
+                return type(error).__name__, ""
+        for status, body in pool.map(big, range(12)):
+            # An answer that says so, or a connection that ended: never a crash, never a success without its output.
+            assert status != 200 or '"isError":true' in body or '"stdout":""' in body, (status, body[:300])
+        assert s.process.poll() is None
+        resource.prlimit(pid, resource.RLIMIT_AS, before)
+        assert s.exec("print(2)")["structuredContent"]["stdout"] == "2\n"
         assert s.end() == 0
 
 

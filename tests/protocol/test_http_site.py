@@ -4,6 +4,7 @@
 import contextlib
 import http.client
 import json
+import os
 import re
 import time
 import urllib.parse
@@ -167,6 +168,21 @@ def test_metadata_of_an_oauth_proxy_is_shown_and_reloaded():
             assert json.loads(_get(s, "/.well-known/oauth-protected-resource")[2]) == metadata
             s.end()
             assert "authorization_servers" in s.errors, s.errors
+
+
+def test_place_of_a_stream_is_free_when_its_client_left_while_others_are_silent():
+    with serving() as s, contextlib.ExitStack() as stack:
+        where = urllib.parse.urlsplit(s.url)
+        for _ in range(3):
+            c = stack.enter_context(contextlib.closing(http.client.HTTPConnection(where.hostname, where.port, timeout=20)))
+            c.request("GET", "/healthz")
+            assert c.getresponse().read() == b"ok\n"
+        before = len(os.listdir(f"/proc/{s.process.pid}/fd"))
+        stream = Stream(s)
+        assert stream.ask("ping")["result"] == {}
+        stream.response.close()
+        stream.connection.close()
+        harness.wait_until(lambda: len(os.listdir(f"/proc/{s.process.pid}/fd")) == before, 10)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import pathlib
 
 import harness
 from harness import Server, Skip, fake_launcher
+from test_cli_serve import serving
+from test_http import Post
 
 try:
     import jsonschema
@@ -217,6 +219,43 @@ def test_tasks_fit_the_schema_of_their_extension():
         undeclared = s.ask("tasks/get", {"taskId": long, "_meta": META}, 9)
         base.error(undeclared, -32021, "MissingRequiredClientCapabilityError")
         base.error(s.ask("tasks/get", {"taskId": "nope", "_meta": meta}, 10), -32602)
+
+
+def test_refusals_over_http_have_a_valid_body():
+    # No id could be read where there is none: only the last two revisions have a word for such an error.
+    call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "exec", "arguments": {"code": "1"}, "_meta": META}}
+    modern = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "tools/call", "Mcp_Name": "exec"}
+    ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
+    cases = (("2025-11-25", 400, None, b"{nonsense", {}), ("2025-11-25", 401, None, ping, {"Authorization": "Bearer wrong"}),
+             ("2025-11-25", 403, None, ping, {"Origin": "http://evil.example"}), ("2025-11-25", 405, None, b"", {"method": "GET"}),
+             ("2025-11-25", 406, None, ping, {"Accept": "text/html"}), ("2025-11-25", 413, None, b" " * (17 << 20), {}),
+             ("2025-11-25", 415, None, ping, {"Content_Type": "text/plain"}), ("2025-11-25", 404, None, ping, {"Mcp_Session_Id": "nope"}),
+             (MODERN, 400, "HeaderMismatchError", call, modern | {"Mcp_Name": "other"}),
+             (MODERN, 404, "MethodNotFoundError", call | {"method": "no/such"}, modern | {"Mcp_Method": "no/such"}),
+             (MODERN, 400, "UnsupportedProtocolVersionError",
+              call | {"params": call["params"] | {"_meta": META | {PREFIX + "protocolVersion": "2099-01-01"}}},
+              modern | {"MCP_Protocol_Version": "2099-01-01"}))
+    with serving() as s:
+        for version, status, name, message, headers in cases:
+            schema, post = Schema(version), Post(s, message, **headers)
+            assert post.reply() == status, (status, post.body)
+            body = json.loads(post.body)
+            schema.error(body, body["error"]["code"], name)
+            assert body.get("id") == 7 or name is None, body
+
+
+def test_streams_over_http_carry_valid_messages():
+    code = "import time\nfor i in range(3): print('step', i); time.sleep(0.7)"
+    for version, headers in (("2025-11-25", {}), (MODERN, {"MCP_Protocol_Version": MODERN, "Mcp_Method": "tools/call", "Mcp_Name": "exec"})):
+        meta = (META if headers else {}) | {"progressToken": "p"}
+        schema, call = Schema(version), {"name": "exec", "arguments": {"code": code}, "_meta": meta}
+        with serving() as s:
+            post = Post(s, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, **headers)
+            *progress, result = post.messages()
+            assert progress and post.headers["Content-Type"] == "text/event-stream", post.body
+            for message in progress:
+                schema.check("ProgressNotification", message)
+            schema.result("CallToolResult", result)
 
 
 def test_the_eras_share_one_pipe():

@@ -77,6 +77,10 @@ def test_status_of_the_services_reads_well():
         run = c.start("exec", {"code": "import time; time.sleep(3)"})
         tree = wait_until(lambda: "mcp-exec-run-" in (t := sh(["systemd-cgls", "--no-pager", "-l"], check=False).stdout) and t, 10)
         assert "mcp-exec.slice" in tree, tree
+        # A sandbox that waits for its program must not pass for a run: who counts runs looks at the daemon's status.
+        units = sh("systemctl list-units --plain --no-legend 'mcp-exec-run-*'").stdout.splitlines()
+        assert units and all(u.endswith("mcp-exec: sandbox of one Python program") for u in units), units
+        wait_until(lambda: "1 running, 0 waiting" in show("mcp-exec.service", "StatusText")["StatusText"], 5)
         run.result(20)
 
 

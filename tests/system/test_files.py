@@ -5,6 +5,7 @@ import base64
 import json
 import pathlib
 import struct
+import tempfile
 import time
 import zlib
 
@@ -167,6 +168,18 @@ def test_files_of_a_background_run_are_in_its_kept_result():
             assert result["structuredContent"]["status"] == "ok", result
             assert _files(result["structuredContent"])["late.txt"]["text"] == "here", result
             assert base64.b64decode(result["content"][1]["data"]) == png, result
+
+
+def test_run_saves_files_of_the_system_service():
+    with tempfile.TemporaryDirectory() as where:
+        code = "import os\nos.makedirs('a/b')\nopen('a/b/c', 'wb').write(bytes(range(256)))\nopen('t', 'w').write('x')"
+        done = sh(["mcp-exec", "run", "--output-dir", where + "/out", "-"], input=code, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
+        assert pathlib.Path(where, "out/a/b/c").read_bytes() == bytes(range(256))
+        assert pathlib.Path(where, "out/t").read_text() == "x"
+        again = sh(["mcp-exec", "run", "--output-dir", where + "/out", "-"], input=code, check=False)
+        assert again.returncode == 125 and again.stderr == ("mcp-exec: t was not saved: File exists\n"
+                                                            "mcp-exec: a/b/c was not saved: File exists\n"), again
 
 
 def test_a_client_that_goes_away_leaves_nothing():

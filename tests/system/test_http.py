@@ -201,25 +201,6 @@ def test_fifty_parallel_calls_are_not_crossed():
     assert got == [f"{i}\n" for i in range(50)], got
 
 
-def test_first_predecessors_settings_work_unchanged():
-    import os
-    import subprocess
-    from lib import minimal_environment
-    env = minimal_environment() | {"MCP_EXEC_TRANSPORT": "http", "MCP_EXEC_ADDR": "127.0.0.1:8099", "MCP_EXEC_AUTH_TOKEN": TOKEN}
-    p = subprocess.Popen(["/usr/bin/mcp-exec"], env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        def up():
-            s = socket.socket()
-            return s.connect_ex(("127.0.0.1", 8099)) == 0
-        wait_until(up, 10)
-        r = HttpClient(8099, token=TOKEN, token_header="X-MCP-AUTH").exec("import os; print(os.environ.get('MCP_EXEC_AUTH_TOKEN'))")
-        assert r["stdout"] == "None\n", r
-    finally:
-        p.terminate()
-        assert p.wait(10) == 0, p.stderr.read()
-    assert os.path.exists("/usr/bin/mcp-exec")
-
-
 def test_tcp_without_a_token_is_refused_at_the_start():
     from lib import minimal_environment
     done = sh(["mcp-exec", "serve", "--listen", "127.0.0.1:8098"], check=False, env=minimal_environment(), timeout=20)

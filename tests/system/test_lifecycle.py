@@ -223,6 +223,39 @@ def test_restart_of_the_message_bus_answers_and_recovers():
         assert result["structuredContent"]["stdout"] == "1\n"
 
 
+@timeout(120)
+def test_launcher_that_is_stuck_makes_no_timeout_of_a_program_that_ended():
+    with Client() as c:
+        for seconds, status in ((5, "infra_error"), (60, "timeout")):
+            code = f"print('begun'); import time; time.sleep({seconds})"
+            run = c.start("exec", {"code": code, "timeout_s": 9}, meta={"progressToken": seconds})
+            wait_until(lambda: any("begun" in m["params"].get("message", "") for m in
+                                   c.notifications("notifications/progress")
+                                   if m["params"]["progressToken"] == seconds), 20, "the run has begun")
+            pid = main_pid("mcp-exec-launcher.service")
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                r = run.result(20)["structuredContent"]
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            assert (r["status"], r["stdout"], r["timed_out"]) == (status, "begun\n", status == "timeout"), r
+            assert r["duration_ms"] <= 9500, r
+        assert c.exec("print(1)")["stdout"] == "1\n"
+
+
+@timeout(120)
+def test_frozen_warm_unit_is_replaced():
+    with configured("[Exec]\nPoolSize=1\n"), Client() as c:
+        c.exec("pass")
+        wait_until(lambda: len(run_units()) == 1, 20, "one unit is kept ready")
+        time.sleep(1)   # it has said so
+        unit, = run_units()
+        sh(["systemctl", "kill", "--signal=STOP", unit])
+        r = c.exec("print(1)", timeout_s=30)
+        assert (r["status"], r["stdout"]) == ("ok", "1\n"), r
+        wait_until(lambda: unit not in run_units(), 10, "it is gone")
+
+
 def test_leftover_units_of_a_dead_launcher_are_swept():
     stop_services()
     name = "mcp-exec-run-" + "0" * 31 + "1.service"

@@ -422,7 +422,7 @@ def test_print_unit_shows_each_profile():
         assert "StateDirectory=mcp-exec/sets/NAME.tmp" in lines and "User=mcp-exec-prepare" in lines, lines
         assert f"BindPaths={SETS}/NAME.tmp:/env" in lines and "DynamicUser=yes" not in lines, lines
     assert "PrivateNetwork=yes" in install and "RestrictAddressFamilies=none" in install, install
-    assert set(printed("run")) - set(parse) >= {"Description=Sandboxed Python run of mcp-exec"}, parse
+    assert set(printed("run")) - set(parse) >= {"Description=mcp-exec: sandbox of one Python program"}, parse
     assert "DynamicUser=yes" in parse and not [line for line in parse if "BindPaths=" in line], parse
     assert sh([PROGRAM, "--print-unit", "--profile=root"], user="alice", check=False).returncode == 1
 

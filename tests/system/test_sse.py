@@ -13,11 +13,11 @@ from test_http import TOKEN, http as http_service
 class SseClient:
     """A stream and the messages sent to its address; answers come on the stream."""
 
-    def __init__(self, port, token=TOKEN):
+    def __init__(self, port, token=TOKEN, path="/sse"):
         self.port = port
         self.headers = {"X-MCP-AUTH": token}
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        self.connection.request("GET", "/sse", headers={"Accept": "text/event-stream"} | self.headers)
+        self.connection.request("GET", path, headers={"Accept": "text/event-stream"} | self.headers)
         self.response = self.connection.getresponse()
         assert self.response.status == 200, (self.response.status, self.response.read())
         kind, self.address = self._event()

@@ -22,6 +22,8 @@ static const KeyRow rows[] = {
         { "Server", "MaxConnectionsPerAddress", "64", "0", NULL, { "4097", "x" } },
         { "Server", "Endpoints", "sse healthz readyz metrics", "readyz sse", "sse readyz",
           { "health", "sse,metrics", "SSE" } },
+        { "Exec", "RunHints", "read-only closed-world", "closed-world", NULL,
+          { "readonly", "read-only,closed-world" } },
         { "Exec", "MaxParallel", "0", "240", NULL, { "241", "-1" } },
         { "Exec", "QueueMax", "64", "0", NULL, { "65537" } },
         { "Exec", "QueueMaxPerUser", "16", "65536", NULL, { "65537" } },

@@ -211,7 +211,7 @@ TEST(code_frame_waits_and_goes_on_where_it_stopped) {
         ASSERT_EQ_MEM(got + CODE_FRAME_HEADER_BYTES, sizeof(code), code, sizeof(code));
         ASSERT_EQ_MEM(got + CODE_FRAME_HEADER_BYTES + sizeof(code), sizeof(input), input, sizeof(input));
         safe_close(pair[1]);
-        ASSERT_TRUE(control_was_read(pair[0]));
+        ASSERT_EQ_INT(control_was_read(pair[0]), 1);
         safe_close(pair[0]);
 }
 
@@ -319,9 +319,11 @@ TEST(code_that_was_not_read_is_known) {
         ASSERT_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
         code_frame_init(&f, &(const ExecRequest) { .code = (char*) "x", .code_bytes = 1 });
         ASSERT_EQ_INT(code_frame_send(&f, pair[0]), 1);
+        ASSERT_EQ_INT(control_was_read(pair[0]), 0);
         ASSERT_EQ_INT(read(pair[1], &byte, 1), 1);
+        ASSERT_EQ_INT(control_was_read(pair[0]), 0);
         safe_close(pair[1]);
-        ASSERT_FALSE(control_was_read(pair[0]));
+        ASSERT_EQ_INT(control_was_read(pair[0]), -ECONNRESET);
 
         code_frame_init(&f, &(const ExecRequest) { .code = (char*) "x", .code_bytes = 1 });
         ASSERT_EQ_INT(code_frame_send(&f, pair[0]), -EPIPE); /* and no SIGPIPE */

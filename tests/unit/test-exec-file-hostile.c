@@ -188,11 +188,13 @@ TEST(a_file_that_was_not_reached_in_time_is_named) {
         s->settings->max_file_bytes = s->settings->max_files_bytes = sizeof(large);
         put_bytes(s->tree, "large", large, sizeof(large));
         put_file(s->tree, "next", "x");
-        begin(s);
-        ASSERT_TRUE(sd_event_run(s->event, 10 * USEC_PER_SEC) > 0); /* 16 MiB are more than one turn reads */
-        ASSERT_EQ_UINT(s->n_done, 0);
-        file_walk_stop(s->walk);
-        f = file_walk_result(s->walk);
+        do { /* a turn that was held up may not even have seen both: another one */
+                begin(s);
+                ASSERT_TRUE(sd_event_run(s->event, 10 * USEC_PER_SEC) > 0);
+                ASSERT_EQ_UINT(s->n_done, 0); /* 16 MiB are more than one turn reads */
+                file_walk_stop(s->walk);
+                f = file_walk_result(s->walk);
+        } while (f->gaps & EXEC_FILES_GAP_TIME);
         ASSERT_EQ_UINT(f->n_items, 2);
         check(f, 0, "large", sizeof(large), EXEC_FILE_TIME, NULL);
         check(f, 1, "next", 1, EXEC_FILE_TIME, NULL);

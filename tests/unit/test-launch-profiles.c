@@ -100,8 +100,8 @@ TEST(parse_has_every_wall_of_a_run) {
                 UnitInput parse = input(s, WIRE_PROFILE_PARSE, is_user);
                 _cleanup_free_ char *text = difference(&run, &parse);
 
-                ASSERT_EQ_STR(text, "-Description=Sandboxed Python run of mcp-exec\n"
-                                    "+Description=mcp-exec reads what a script needs\n");
+                ASSERT_EQ_STR(text, "-Description=mcp-exec: sandbox of one Python program\n"
+                                    "+Description=mcp-exec: reads what a script needs\n");
         }
 }
 
@@ -130,12 +130,12 @@ TEST(install_on_a_server) {
         UnitInput run = input(s, WIRE_PROFILE_RUN, false), install = input(s, WIRE_PROFILE_INSTALL, false);
         _cleanup_free_ char *text = difference(&run, &install);
 
-        ASSERT_EQ_STR(text, "-Description=Sandboxed Python run of mcp-exec\n"
+        ASSERT_EQ_STR(text, "-Description=mcp-exec: sandbox of one Python program\n"
                             "-" INIT "system" NS "/usr/bin/python3\n"
                             "-DynamicUser=yes\n"
                             "-TemporaryFileSystem=/zz/tmp" TMPFS_OPTIONS SHM_AND_RUN
                             "-LimitFSIZE=1073741824\n"
-                            "+Description=mcp-exec installs packages\n"
+                            "+Description=mcp-exec: installs packages\n"
                             "+" INIT "system" NS "--profile install /usr/bin/python3\n"
                             "+User=mcp-exec-prepare\n"
                             "+PrivateUsers=yes\n"
@@ -152,7 +152,7 @@ TEST(fetch_on_a_server) {
         UnitInput run = input(s, WIRE_PROFILE_RUN, false), fetch = input(s, WIRE_PROFILE_FETCH, false);
         _cleanup_free_ char *text = difference(&run, &fetch);
 
-        ASSERT_EQ_STR(text, "-Description=Sandboxed Python run of mcp-exec\n"
+        ASSERT_EQ_STR(text, "-Description=mcp-exec: sandbox of one Python program\n"
                             "-" INIT "system" NS "/usr/bin/python3\n"
                             "-UnsetEnvironment=CREDENTIALS_DIRECTORY " UNSET
                             "-DynamicUser=yes\n"
@@ -162,7 +162,7 @@ TEST(fetch_on_a_server) {
                             "-PrivateNetwork=yes\n"
                             "-RestrictAddressFamilies=none\n"
                             "-LimitFSIZE=1073741824\n"
-                            "+Description=mcp-exec fetches packages\n"
+                            "+Description=mcp-exec: fetches packages\n"
                             "+" INIT "system" NS "--profile fetch /usr/bin/python3\n"
                             "+UnsetEnvironment=" UNSET
                             "+User=mcp-exec-prepare\n"
@@ -186,21 +186,21 @@ TEST(a_user_has_no_other_user_to_be) {
                   fetch = input(s, WIRE_PROFILE_FETCH, true);
         _cleanup_free_ char *text = difference(&run, &install), *from_fetch = difference(&install, &fetch);
 
-        ASSERT_EQ_STR(text, "-Description=Sandboxed Python run of mcp-exec\n"
+        ASSERT_EQ_STR(text, "-Description=mcp-exec: sandbox of one Python program\n"
                             "-" INIT "user" NS "/usr/bin/python3\n"
                             "-LimitFSIZE=1073741824\n"
-                            "+Description=mcp-exec installs packages\n"
+                            "+Description=mcp-exec: installs packages\n"
                             "+" INIT "user" NS "--profile install /usr/bin/python3\n"
                             "+BindPaths=/sets/" LEAF ":/env\n"
                             "+LimitFSIZE=4294967296\n");
-        ASSERT_EQ_STR(from_fetch, "-Description=mcp-exec installs packages\n"
+        ASSERT_EQ_STR(from_fetch, "-Description=mcp-exec: installs packages\n"
                                   "-" INIT "user" NS "--profile install /usr/bin/python3\n"
                                   "-UnsetEnvironment=CREDENTIALS_DIRECTORY " UNSET
                                   "-" BINDS "\n"
                                   "-InaccessiblePaths=-+/sys -+/dev/pts -+/dev/ptmx\n"
                                   "-PrivateNetwork=yes\n"
                                   "-RestrictAddressFamilies=none\n"
-                                  "+Description=mcp-exec fetches packages\n"
+                                  "+Description=mcp-exec: fetches packages\n"
                                   "+" INIT "user" NS "--profile fetch /usr/bin/python3\n"
                                   "+UnsetEnvironment=" UNSET
                                   "+" BINDS NETWORK_BINDS "\n"

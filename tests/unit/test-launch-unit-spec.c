@@ -56,7 +56,7 @@ static void has_no(const char *text, const char *part) {
 }
 
 #define COMMON_1                                                                                        \
-        "Description=Sandboxed Python run of mcp-exec\n"                                                \
+        "Description=mcp-exec: sandbox of one Python program\n"                                         \
         "Type=exec\n"                                                                                   \
         "AddRef=yes\n"                                                                                  \
         "CollectMode=inactive-or-failed\n"                                                              \

@@ -327,6 +327,36 @@ TEST(schemas_are_plain_objects_and_fit_the_revision) {
         }
 }
 
+TEST(hints_are_the_worst_ones_where_the_administrator_wants_people_to_be_asked) {
+        static const struct {
+                unsigned said;
+                bool read_only, destructive, open_world;
+        } cases[] = {
+                { HINT_READ_ONLY | HINT_CLOSED_WORLD, true, false, false },
+                { HINT_READ_ONLY, true, false, true },
+                { HINT_CLOSED_WORLD, false, true, false },
+                { 0, false, true, true },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                Setup *s = setup_new(NULL);
+                JsonValue *reply = NULL;
+                const JsonValue *notes;
+                bool b;
+
+                s->settings->run_hints = cases[i].said;
+                notes = json_member(listed_tool(s, "2025-06-18", &reply), "annotations");
+                ASSERT_TRUE(json_get_bool(json_member(notes, "readOnlyHint"), &b) &&
+                            b == cases[i].read_only);
+                ASSERT_TRUE(json_get_bool(json_member(notes, "destructiveHint"), &b) &&
+                            b == cases[i].destructive);
+                ASSERT_TRUE(json_get_bool(json_member(notes, "openWorldHint"), &b) &&
+                            b == cases[i].open_world);
+                json_free(reply);
+                setup_free(s);
+        }
+}
+
 TEST(list_has_the_same_bytes_each_time) {
         Setup *s = setup_new(NULL);
         static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}";

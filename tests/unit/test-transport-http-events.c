@@ -214,3 +214,50 @@ TEST(reader_that_stops_is_disconnected_and_memory_stays_bounded) {
         (void) safe_close(fd);
         http_done(&h);
 }
+
+/* As the predecessor did; only where its variable says so. */
+TEST(transport_by_variable_opens_a_stream_on_any_path_but_those_of_a_login) {
+        static const struct {
+                const char *path;
+                Transport transport;
+                const char *status;
+        } table[] = {
+                { "/", TRANSPORT_SSE, "HTTP/1.1 200 " },
+                { "/mcp", TRANSPORT_SSE, "HTTP/1.1 200 " },
+                { "/some/where", TRANSPORT_SSE, "HTTP/1.1 200 " },
+                { "/.well-known/oauth-authorization-server", TRANSPORT_SSE, "HTTP/1.1 404 " },
+                { "/", TRANSPORT_HTTP, "HTTP/1.1 404 " },
+                { "/mcp", TRANSPORT_HTTP, "HTTP/1.1 405 " },
+                { "/", TRANSPORT_STDIO, "HTTP/1.1 404 " },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+                char request[256];
+                Http h;
+
+                http_init(&h, true, NULL);
+                h.settings->transport = table[i].transport;
+                (void) snprintf(request, sizeof(request),
+                                "GET %s HTTP/1.1\r\n" H "Accept: text/event-stream\r\n\r\n", table[i].path);
+                exchange(&h, request, &b);
+                ASSERT_CONTAINS(b.data, table[i].status);
+                if (strstr(table[i].status, "200"))
+                        ASSERT_CONTAINS(b.data, "event: endpoint\ndata: /messages?sessionId=");
+                /* Messages have their own addresses as before. */
+                post(&h, "", PING, &b);
+                ASSERT_EQ_STR(reply_body(&b), PONG);
+                http_done(&h);
+        }
+}
+
+TEST(any_path_needs_the_token) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+
+        http_init(&h, false, TOKEN);
+        h.settings->transport = TRANSPORT_SSE;
+        exchange(&h, "GET / HTTP/1.1\r\n" H "Accept: text/event-stream\r\n\r\n", &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 401 ");
+        http_done(&h);
+}

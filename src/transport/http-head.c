@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "transport/http-head.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+/* Blank lines that a client may have left behind its last request. */
+#define BLANK_BYTES_MAX 16
+
+static const HttpHeadFault
+        fault_no_http = { 400, "This is no HTTP request. TLS is the business of a reverse proxy." },
+        fault_request_line = { 400, "The request line is not METHOD, one space, address, one space, "
+                                    "HTTP/1.1." },
+        fault_version = { 505, "Only HTTP/1.1 and HTTP/1.0 are spoken here." },
+        fault_line_end = { 400, "A line of the head does not end with CR LF." },
+        fault_header = { 400, "A header is not a name, a colon and a value on one line." },
+        fault_host = { 400, "There has to be one Host header." },
+        fault_length = { 400, "Where the body ends is ambiguous: send one Content-Length, or "
+                              "\"Transfer-Encoding: chunked\"." },
+        fault_too_long = { 413, "The body is longer than the server takes." },
+        fault_coding = { 501, "The only transfer coding that is understood is chunked." },
+        fault_long_line = { 414, "The address is longer than the server takes." },
+        fault_long_head = { 431, "The headers are longer than the server takes." };
+
+typedef struct Head {
+        bool is_1_0, has_length, is_chunked;
+        unsigned n_host;
+        const HttpHeadFault *fault;
+} Head;
+
+static bool is_name_character(char c) {
+        return isalnum((unsigned char) c) || (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+bool http_is_header_name(const char *s, size_t n_bytes) {
+        assert(s || n_bytes == 0);
+
+        for (size_t i = 0; i < n_bytes; i++)
+                if (!is_name_character(s[i]))
+                        return false;
+        return n_bytes > 0;
+}
+
+bool http_is_header_value(const char *s, size_t n_bytes) {
+        assert(s || n_bytes == 0);
+
+        for (size_t i = 0; i < n_bytes; i++)
+                if (((unsigned char) s[i] < 0x20 && s[i] != '\t') || s[i] == 0x7f)
+                        return false;
+        return true;
+}
+
+/* The part of a line up to a space, or all of it. */
+static size_t word_length(const char *s, size_t n_bytes) {
+        const char *end = memchr(s, ' ', n_bytes);
+
+        return end ? (size_t) (end - s) : n_bytes;
+}
+
+static bool has_encoded_nul(const char *s, size_t n_bytes) {
+        return memmem(s, n_bytes, "%00", 3);
+}
+
+static const HttpHeadFault* check_request_line(Head *h, const char *s, size_t n_bytes) {
+        static const char prefix[] = "HTTP/";
+        size_t n = word_length(s, n_bytes);
+
+        if (!http_is_header_name(s, n) || n == n_bytes)
+                return &fault_request_line;
+        s += n + 1;
+        n_bytes -= n + 1;
+
+        n = word_length(s, n_bytes);
+        if (n == 0 || n == n_bytes || !http_is_header_value(s, n) || memchr(s, '\t', n) ||
+            has_encoded_nul(s, n))
+                return &fault_request_line;
+        s += n + 1;
+        n_bytes -= n + 1;
+
+        if (n_bytes != sizeof(prefix) - 1 + 3 || memcmp(s, prefix, sizeof(prefix) - 1) != 0)
+                return &fault_request_line;
+        s += sizeof(prefix) - 1;
+        if (!isdigit((unsigned char) s[0]) || s[1] != '.' || !isdigit((unsigned char) s[2]))
+                return &fault_request_line;
+        h->is_1_0 = s[2] == '0';
+        return s[0] == '1' ? NULL : &fault_version;
+}
+
+static const HttpHeadFault* take_length(Head *h, const char *s, size_t n_bytes) {
+        if (h->has_length || h->is_chunked || n_bytes == 0)
+                return &fault_length;
+        h->has_length = true;
+        for (size_t i = 0; i < n_bytes; i++)
+                if (!isdigit((unsigned char) s[i]))
+                        return &fault_length;
+        return n_bytes > 18 ? &fault_too_long : NULL;
+}
+
+static const HttpHeadFault* take_coding(Head *h, const char *s, size_t n_bytes) {
+        static const char chunked[] = "chunked";
+
+        if (h->has_length || h->is_chunked || h->is_1_0)
+                return &fault_length;
+        h->is_chunked = true;
+        return n_bytes == sizeof(chunked) - 1 && strncasecmp(s, chunked, n_bytes) == 0 ? NULL :
+                                                                                          &fault_coding;
+}
+
+static bool is_named(const char *s, size_t n_bytes, const char *name) {
+        return n_bytes == strlen(name) && strncasecmp(s, name, n_bytes) == 0;
+}
+
+static const HttpHeadFault* check_header(Head *h, const char *s, size_t n_bytes) {
+        const char *colon = memchr(s, ':', n_bytes), *value;
+        size_t n_name, n_value;
+
+        if (!colon)
+                return &fault_header;
+        n_name = (size_t) (colon - s);
+        value = colon + 1;
+        n_value = n_bytes - n_name - 1;
+        if (!http_is_header_name(s, n_name) || !http_is_header_value(value, n_value))
+                return &fault_header;
+        for (; n_value > 0 && (*value == ' ' || *value == '\t'); n_value--)
+                value++;
+        while (n_value > 0 && (value[n_value - 1] == ' ' || value[n_value - 1] == '\t'))
+                n_value--;
+
+        if (is_named(s, n_name, "Host"))
+                return ++h->n_host > 1 ? &fault_host : NULL;
+        if (is_named(s, n_name, "Content-Length"))
+                return take_length(h, value, n_value);
+        if (is_named(s, n_name, "Transfer-Encoding"))
+                return take_coding(h, value, n_value);
+        return NULL;
+}
+
+/* What cannot become a request whatever follows is refused at once: such a client waits for our answer. */
+static const HttpHeadFault* check_beginning(const char *s, size_t n_bytes) {
+        size_t n = word_length(s, n_bytes);
+
+        return n > 0 && !http_is_header_name(s, n) ? &fault_no_http : NULL;
+}
+
+static int verdict(const HttpHeadFault *fault, HttpHeadFault *ret) {
+        *ret = *fault;
+        return HTTP_HEAD_E_BAD;
+}
+
+int http_head_check(const char *data, size_t n_bytes, HttpHeadFault *ret) {
+        const char *s = data, *end = data + n_bytes, *newline;
+        const HttpHeadFault *fault;
+        bool is_first = true;
+        Head h = {};
+
+        assert(data || n_bytes == 0);
+        assert(ret);
+
+        while (s < end && (*s == '\r' || *s == '\n') && s < data + BLANK_BYTES_MAX)
+                s++;
+        while (s < end && (newline = memchr(s, '\n', (size_t) (end - s)))) {
+                size_t n = (size_t) (newline - s);
+
+                fault = is_first ? check_beginning(s, n) : NULL;
+                if (!fault && (n == 0 || s[n - 1] != '\r'))
+                        fault = &fault_line_end;
+                if (fault)
+                        return verdict(fault, ret);
+                n--;
+                if (!is_first && n == 0)
+                        return h.n_host == 0 && !h.is_1_0 ? verdict(&fault_host, ret) : 0;
+                fault = is_first ? check_request_line(&h, s, n) : check_header(&h, s, n);
+                if (fault)
+                        return verdict(fault, ret);
+                is_first = false;
+                s = newline + 1;
+        }
+        fault = is_first ? check_beginning(s, (size_t) (end - s)) : NULL;
+        if (!fault && n_bytes >= HTTP_HEAD_BYTES_MAX)
+                fault = is_first ? &fault_long_line : &fault_long_head;
+        return fault ? verdict(fault, ret) : HTTP_HEAD_E_INCOMPLETE;
+}

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""The files that a program leaves in its working directory: in results, and saved by `mcp-exec run --output-dir`."""
+
+import base64
+import json
+import os
+import time
+
+import harness
+from harness import Server, environment, fake_launcher, run
+from test_long_runs import TASKS, _desktop
+from test_schema import LEGACY, MODERN, Schema, _check_tool_schemas
+
+META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC")
+LEAVES = f"open('a.csv', 'w').write('1,2\\n'); open('b.png', 'wb').write({PNG!r}); open('c.bin', 'wb').write(b'\\0\\1')"
+DIGEST = "b413f47d13ee2fe6c845b2ee141af81de858df4ec549a58b7970bb96645bc8d2"
+LISTED = [{"path": "a.csv", "bytes": 4, "mime_type": "text/csv", "text": "1,2\n"},
+          {"path": "b.png", "bytes": len(PNG), "mime_type": "image/png", "image": 1},
+          {"path": "c.bin", "bytes": 2, "mime_type": "application/octet-stream", "sha256": DIGEST,
+           "reason": "Not shown: neither text nor a PNG, JPEG, GIF or WebP image."}]
+IMAGE = {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
+
+
+def _check(result):
+    assert json.loads(result["content"][0]["text"])["files"] == LISTED, result
+    assert result["content"][1:] == [IMAGE], result
+    if "structuredContent" in result:
+        assert result["structuredContent"]["files"] == LISTED, result
+        assert "files_note" not in result["structuredContent"], result
+
+
+def test_files_fit_each_revision_and_its_schemas():
+    with fake_launcher() as launcher:
+        for version in LEGACY:
+            with Server("stdio", "--launcher-socket", launcher) as s:
+                s.ask("initialize", {"protocolVersion": version, "capabilities": {},
+                                     "clientInfo": {"name": "files-test", "version": "1"}}, 0)
+                tools = s.ask("tools/list", {}, 1)["result"]["tools"]
+                reply = s.ask("tools/call", {"name": "exec", "arguments": {"code": LEAVES}}, 2)
+                Schema(version).result("CallToolResult", reply)
+                _check(reply["result"])
+                _check_tool_schemas(tools[0], reply["result"])
+        with Server("stdio", "--launcher-socket", launcher) as s:
+            reply = s.ask("tools/call", {"name": "exec", "arguments": {"code": LEAVES}, "_meta": META}, 1)
+            Schema(MODERN).result("CallToolResult", reply)
+            _check(reply["result"])
+
+
+def test_description_tells_of_files_only_where_they_are_collected():
+    for setting, expected in (("", True), ("MaxFiles=0", False)):
+        with _desktop(f"[Exec]\n{setting}\n") as s:
+            tool = s.ask("tools/list", {}, "list")["result"]["tools"][0]
+            assert ("Files left in the working directory" in tool["description"]) == expected, tool
+            assert ("files" in s.exec(LEAVES)["structuredContent"]) == expected
+
+
+def test_a_failed_program_and_a_killed_one_leave_theirs():
+    with _desktop() as s:
+        r = s.exec(LEAVES + "\nraise SystemExit(3)", "failed")["structuredContent"]
+        assert r["status"] == "error" and r["files"] == LISTED, r
+        r = s.exec(LEAVES + "\nimport time; time.sleep(60)", "killed", timeout_s=1)["structuredContent"]
+        assert r["status"] == "timeout" and r["files"] == LISTED, r
+
+
+def test_kept_results_and_tasks_have_them():
+    with _desktop() as s:
+        begun = s.exec("import time; time.sleep(0.5)\n" + LEAVES, background=True)["structuredContent"]
+        assert "files" not in begun, begun
+        for ident in ("wait", "again"):
+            _check(s.ask("tools/call", {"name": "get_run", "arguments": {"run_id": begun["run_id"], "wait_s": 30}},
+                         ident)["result"])
+        page = s.ask("tools/call", {"name": "get_run", "arguments": {"run_id": begun["run_id"], "offset": 0}}, "page")
+        assert "files" not in page["result"]["structuredContent"], page
+        task = s.ask("tools/call", {"name": "exec", "_meta": TASKS,
+                                    "arguments": {"code": "import time; time.sleep(3)\n" + LEAVES}}, "task")["result"]
+        assert task["resultType"] == "task", task
+
+        def state():
+            return s.ask("tasks/get", {"taskId": task["taskId"], "_meta": TASKS}, os.urandom(4).hex())["result"]
+        harness.wait_until(lambda: state()["status"] == "completed", 20)
+        _check(state()["result"])
+
+
+def test_small_memory_for_results_keeps_the_list():
+    with _desktop("[Exec]\nResultMemoryMax=64K\n") as s:
+        begun = s.exec("open('large', 'w').write('x' * 30000); open('small', 'w').write('y')",
+                       background=True)["structuredContent"]
+        s.ask("tools/call", {"name": "get_run", "arguments": {"run_id": begun["run_id"], "wait_s": 30}}, "wait")
+        r = s.ask("tools/call", {"name": "get_run", "arguments": {"run_id": begun["run_id"]}}, "get")["result"]["structuredContent"]
+        assert [f.get("text") for f in r["files"]] == [None, "y"], r
+        assert r["files"][0]["reason"] == "Too large to be kept with the result.", r
+
+
+def test_other_calls_are_answered_while_thousands_of_files_are_looked_at():
+    with _desktop("[Exec]\nMaxParallel=2\n") as s:
+        code = "for i in range(10000): open(f'{i:05}', 'w').close()"
+        for i in range(2):
+            s.send("tools/call", {"name": "exec", "arguments": {"code": code}}, f"many {i}")
+        n = 0
+        while not any(m.get("id") == "many 1" for m in s.messages):
+            s.ask("ping", None, f"ping {n}")
+            n += 1
+        for i in range(2):
+            r = s.reply(f"many {i}")["result"]["structuredContent"]
+            assert len(r["files"]) == 32 and r["files_note"] == "9968 more of what it left is not listed.", r
+
+
+def test_a_cancelled_call_frees_its_slot():
+    with _desktop("[Exec]\nMaxParallel=1\n") as s:
+        for i in range(5):
+            s.send("tools/call", {"name": "exec", "arguments": {
+                "code": "for i in range(3000): open(str(i), 'w').close()"}}, f"gone {i}")
+            time.sleep(i / 20)
+            s.send("notifications/cancelled", {"requestId": f"gone {i}"})
+        assert s.exec(LEAVES)["structuredContent"]["files"] == LISTED
+
+
+def _run(launcher, code, *arguments):
+    return run("run", "--launcher-socket", launcher, *arguments, "-", input=code.encode())
+
+
+def _tree(where):
+    return {str(p.relative_to(where)): p.read_bytes() for p in sorted(where.rglob("*")) if not p.is_dir()}
+
+
+def test_run_saves_files():
+    with fake_launcher() as launcher, harness.directory() as where:
+        out = where / "new"
+        done = _run(launcher, LEAVES + "\nimport os; os.makedirs('d/e'); open('d/e/f', 'wb').write(bytes(range(256)) * 800)"
+                    "\nopen('empty', 'w').close()", "--output-dir", str(out))
+        assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 0), done
+        assert _tree(out) == {"a.csv": b"1,2\n", "b.png": PNG, "c.bin": b"\0\1", "empty": b"",
+                              "d/e/f": bytes(range(256)) * 800}, _tree(out)
+
+
+def test_run_names_files_that_it_does_not_save():
+    with fake_launcher() as launcher:
+        done = _run(launcher, "print('x')\nfor i in range(7): open(f'file{i}', 'w').close()")
+        assert (done.stdout, done.returncode) == (b"x\n", 0), done
+        assert done.stderr == (b"mcp-exec: file0, file1, file2, file3, file4 and 2 more left in the working directory "
+                               b"(--output-dir saves such files)\n"), done
+        done = _run(launcher, "open('evil\\x1b[2J\\nname', 'w').close()")
+        assert done.stderr == b"mcp-exec: 1 files left in the working directory (--output-dir saves such files)\n", done
+
+
+def test_run_overwrites_nothing_and_says_so():
+    with fake_launcher() as launcher, harness.directory() as where:
+        (where / "a.csv").write_text("mine")
+        done = _run(launcher, LEAVES, "--output-dir", str(where))
+        assert done.returncode == 125 and done.stderr == b"mcp-exec: a.csv was not saved: File exists\n", done
+        assert _tree(where) == {"a.csv": b"mine", "b.png": PNG, "c.bin": b"\0\1"}, _tree(where)
+        done = _run(launcher, LEAVES + "\nraise SystemExit(4)", "--output-dir", str(where))
+        assert done.returncode == 4, done
+
+
+def test_run_says_what_could_not_be_collected():
+    with fake_launcher() as launcher, harness.directory() as where:
+        done = _run(launcher, "import os; os.symlink('/etc/passwd', 'link'); open('x', 'w').write('y')",
+                    "--output-dir", str(where))
+        assert done.stderr == b"mcp-exec: link was not saved: A symbolic link, which is not followed.\n", done
+        assert done.returncode == 125 and _tree(where) == {"x": b"y"}, done
+
+
+def test_run_needs_its_directory_before_the_program_runs():
+    with fake_launcher() as launcher, harness.directory() as where:
+        (where / "file").write_text("x")
+        for path in (where / "file", where / "no" / "such"):
+            done = _run(launcher, "print('ran')", "--output-dir", str(path))
+            assert done.returncode == 125 and done.stdout == b"" and str(path).encode() in done.stderr, done
+
+
+def _hostile(*pieces, listed=()):
+    def answer(line):
+        message = json.loads(line)
+        if message.get("method") == "ping":
+            return harness.pong(line)
+        if message.get("method") != "tools/call":
+            return b""
+        assert message["params"]["_meta"] == {"mcp-exec/output": True, "mcp-exec/files": True}
+        result = {"content": [], "structuredContent": {"status": "ok", "exit_code": 0, "files": list(listed)}}
+        return b"".join(json.dumps(m).encode() + b"\n" for m in (
+            *({"jsonrpc": "2.0", "method": "notifications/mcp-exec/file",
+               "params": {"requestId": message["id"], **piece}} for piece in pieces),
+            {"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    return harness.FakeService(answer)
+
+
+def test_run_writes_only_below_its_directory():
+    names = ("/etc/x", "../out", "a/../../out", "./x", "a//b", "a/", "", ".", "..", "a/.", "bad\nname", "\x1b[2J",
+             "left\u202eright", "link/x", "file/x", "x" * 300)
+    with harness.directory() as where:
+        out = where / "dir"
+        out.mkdir()
+        (where / "elsewhere").mkdir()
+        (out / "link").symlink_to(where / "elsewhere")
+        (out / "file").write_text("mine")
+        for name in names:
+            with _hostile({"path": name, "bytes": 1, "data": "eA=="}) as service:
+                done = run("run", "--socket", service.path, "--output-dir", str(out), "-", input=b"x")
+            assert done.returncode == 125 and b" was not saved: " in done.stderr, (name, done)
+            assert b"\x1b" not in done.stderr and done.stderr.count(b"\n") == 1, done
+        assert _tree(where) == {"dir/file": b"mine"}, _tree(where)
+        assert list((where / "elsewhere").iterdir()) == []
+
+
+def test_run_survives_pieces_that_make_no_sense():
+    cases = [({"path": "f"},), ({"path": 5, "bytes": 1, "data": "eA=="},), ({"path": "f", "bytes": -1, "data": ""},),
+             ({"path": "f", "bytes": 1, "data": "*"},), ({"path": "f", "bytes": 1, "data": "eHg="},)]
+    for pieces in cases:
+        with harness.directory() as where, _hostile(*pieces) as service:
+            done = run("run", "--socket", service.path, "--output-dir", str(where), "-", input=b"x")
+            assert done.returncode == 125 and done.stderr.startswith(b"mcp-exec: "), (pieces, done)
+
+
+def test_run_takes_pieces_in_order():
+    pieces = [{"path": "f", "bytes": 3, "data": base64.b64encode(c).decode()} for c in (b"a", b"b", b"c")]
+    with harness.directory() as where, _hostile(*pieces, listed=[{"path": "f", "bytes": 3}]) as service:
+        done = run("run", "--socket", service.path, "--output-dir", str(where), "-", input=b"x")
+        assert (done.returncode, done.stderr, _tree(where)) == (0, b"", {"f": b"abc"}), done
+    with harness.directory() as where, _hostile(listed=[{"path": "f", "bytes": 3, "text": "abc"}]) as service:
+        done = run("run", "--socket", service.path, "--output-dir", str(where), "-", input=b"x")
+        assert done.returncode == 125 and done.stderr == b"mcp-exec: f was not saved: The server did not send it.\n", done
+
+
+if __name__ == "__main__":
+    harness.main()
