@@ -7,10 +7,12 @@ import resource
 import select
 import subprocess
 
+from common import DiskFull
+
 SOURCE_SECONDS = 60
 COMPILER_MEMORY_BYTES = 2 << 30
 
-# Reads a JSON string a line, answers with a byte for each: 1 or 0.
+# Reads a JSON string a line, answers with a byte for each: compiled, not compiled, disk full.
 COMPILER_PROGRAM = """
 import json, os, py_compile, sys, warnings
 warnings.simplefilter("ignore")
@@ -18,6 +20,8 @@ for line in sys.stdin.buffer:
     try:
         # With quiet=2 it raises nothing and says nothing.
         answer = b"1" if py_compile.compile(json.loads(line), quiet=2) else b"0"
+    except OSError as e:
+        answer = b"2" if e.errno in (28, 122) else b"0"
     except BaseException:
         answer = b"0"
     os.write(1, answer)
@@ -56,6 +60,8 @@ class Compiler:
             answer = os.read(self.child.stdout.fileno(), 1) if readable else b""
         except OSError:
             answer = b""
+        if answer == b"2":
+            raise DiskFull
         if not answer:
             self.close()
         return answer == b"1"
