@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -119,6 +120,14 @@ static int sets_look(const Sets *s, const SetName *name) {
         return 0;
 }
 
+/* Said here in plain words; later it would be a unit that cannot be set up, for a reason that only the
+ * journal has. */
+static bool is_full(const Sets *s) {
+        struct statvfs v;
+
+        return fstatvfs(s->fd, &v) >= 0 && (v.f_bavail == 0 || (v.f_files > 0 && v.f_favail == 0));
+}
+
 int sets_path(const Sets *s, const SetName *name, char **ret) {
         assert(s && name && ret);
 
@@ -141,6 +150,9 @@ int sets_use(Sets *s, const SetName *name, int *ret_lock, Problem *p) {
         if (r < 0)
                 return problem_set(p, -r, "Make room on the disk", "No set can be reserved in %s: %s",
                                    s->directory, strerror(-r));
+        if (name->is_leaf && sets_look(s, name) == -ENOENT && is_full(s))
+                return problem_set(p, ENOSPC, "Make room on it, or remove sets (mcp-exec env remove)",
+                                   "The disk with %s is full", s->directory);
         if (name->is_leaf && s->is_user && mkdirat(s->fd, name->text, 0755) < 0 && errno != EEXIST)
                 return problem_set(p, errno, "Make room on the disk, and let the user write to it",
                                    "A directory for packages cannot be made in %s", s->directory);

@@ -89,5 +89,5 @@ void removal_done(Python *p);
 /* ---- query.c ---- */
 void query_update(Python *p);
 bool query_any_asks(const Python *p);
-void query_continue_all(Python *p);
+void query_continue_all(Python *p, const char *why);
 void query_drop_all(Python *p);

@@ -265,8 +265,7 @@ bool need_any_asks(const Python *p) {
         return n;
 }
 
-void need_continue_all(Python *p) {
-        const char *why = exec_engine_sandbox(p->engine)->error;
+void need_continue_all(Python *p, const char *why) {
         bool is_known = python_hello(p);
         Need *n;
 
@@ -280,7 +279,7 @@ void need_continue_all(Python *p) {
                 if (is_known)
                         need_parse(n);
                 else
-                        need_fail(n, EXEC_INFRA_ERROR, why ?: "The launcher cannot be reached.");
+                        need_fail(n, EXEC_INFRA_ERROR, why);
         } while (n);
 }
 

@@ -22,7 +22,8 @@ void need_start(Need *n);
 void need_stop(Need *n); /* waits for nothing any more; nothing is called */
 void need_orphan_all(Python *p); /* the room goes, needs may stay until their owners go */
 bool need_any_asks(const Python *p);
-void need_continue_all(Python *p); /* the launcher has spoken, or will not */
+/* The launcher has spoken, or will not, and why. */
+void need_continue_all(Python *p, const char *why);
 
 /* The key of what was parsed, and the ready set that it is known to lead to, or NULL. */
 int need_key(const Python *p, const Parsed *parsed, const WireHello *hello,

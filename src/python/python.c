@@ -115,19 +115,27 @@ const WireHello* python_hello(Python *p) {
         return &info->hello;
 }
 
+/* why: what whoever waits is told if nothing is known. */
+static void python_continue_all(Python *p, const char *why) {
+        need_continue_all(p, why);
+        query_continue_all(p, why);
+}
+
 static void python_on_info(const ExecSandboxInfo *info, void *userdata) {
         Python *p = userdata;
 
-        (void) info;
         p->is_asking = false;
-        need_continue_all(p);
-        query_continue_all(p);
+        python_continue_all(p, info->error ?: "The launcher cannot be reached.");
 }
 
 /* Somebody waits for the launcher's HELLO, and nobody has asked for it. */
 static void python_ask(Python *p) {
-        if (!p->is_asking && (need_any_asks(p) || query_any_asks(p)))
-                p->is_asking = exec_engine_query_sandbox(p->engine, python_on_info, p) >= 0;
+        if (p->is_asking || !(need_any_asks(p) || query_any_asks(p)))
+                return;
+        if (exec_engine_query_sandbox(p->engine, python_on_info, p) >= 0)
+                p->is_asking = true;
+        else
+                python_continue_all(p, "The daemon is out of memory. Try again later.");
 }
 
 static int python_update(sd_event_source *s, void *userdata) {

@@ -23,6 +23,7 @@ struct PythonQuery {
         ParseClient parse;
         Parsed *parsed; /* known at once, told later */
         const char *problem; /* the same, when it cannot be known */
+        char *why; /* of a problem */
         void (*on_report)(const PythonReport *report, void *userdata);
 
         /* A preparation. */
@@ -47,6 +48,7 @@ static PythonQuery* query_free(PythonQuery *q) {
         parsed_unref(q->parsed);
         strv_free(q->dependencies);
         free(q->text);
+        free(q->why);
         free(q->principal);
         free(q->python_version);
         free(q);
@@ -347,8 +349,7 @@ bool query_any_asks(const Python *p) {
         return q;
 }
 
-void query_continue_all(Python *p) {
-        const char *why = exec_engine_sandbox(p->engine)->error;
+void query_continue_all(Python *p, const char *why) {
         bool is_known = python_hello(p);
 
         for (PythonQuery *q = p->queries.first; q; q = q->queries.next) {
@@ -358,7 +359,8 @@ void query_continue_all(Python *p) {
                 if (is_known)
                         q->is_new = true;
                 else
-                        q->problem = why ?: "The launcher cannot be reached.";
+                        q->problem =
+                                str_copy(&q->why, why) >= 0 ? q->why : "The launcher cannot be reached.";
         }
         python_update_soon(p);
 }

@@ -330,6 +330,24 @@ def test_what_no_daemon_of_ours_sends_closes_the_connection():
     assert sets() == before and run_units() == []
 
 
+def test_a_full_disk_is_told_and_nothing_is_lost():
+    stop_services()
+    sh(f"mount -t tmpfs -o size=256k,mode=755 sets {SETS}")
+    try:
+        launcher = connect()
+        make(launcher, A)
+        sh(f"head -c 1M /dev/zero > {SETS}/.filler", check=False)
+        assert f"The disk with {SETS} is full" in refused(launcher, profile=INSTALL, environment=B)
+        assert run(launcher, "import hello; print(hello.x)", environment=A) == "5\n"
+        remove(launcher, A)
+        (SETS / ".filler").unlink()
+        make(launcher, B)
+        remove(launcher, B)
+    finally:
+        stop_services()
+        sh(f"umount {SETS}")
+
+
 @also_vm
 def test_a_killed_launcher_leaves_no_unit_and_nothing_in_the_way():
     with uv():

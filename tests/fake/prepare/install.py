@@ -21,6 +21,8 @@ if "slow-install" in names:
     time.sleep(60)
 os.mkdir("/env/bin")
 os.symlink(order["python"], "/env/bin/python3")
+with open("/env/pyvenv.cfg", "w") as f:
+    f.write(f"home = {os.path.dirname(order['python'])}\ninclude-system-site-packages = false\n")
 os.unlink("/env/.lock")
 facts = {"version": 1, "python": order["python"], "python_version": platform.python_version(),
          "requirements": order["requirements"], "lock_sha256": order["lock_sha256"],
