@@ -14,6 +14,7 @@ import container
 import demo
 import host
 import images
+import index
 import package
 import results
 import stages
@@ -38,6 +39,13 @@ def cmd_tier(arguments):
 def cmd_conformance(_):
     where = results.folder()
     found = conformance.everything(where)
+    host.say(f"logs: {where}")
+    return results.report(found, where)
+
+
+def cmd_index(arguments):
+    where = results.folder()
+    found = index.everything(where, arguments.suite, arguments.name)
     host.say(f"logs: {where}")
     return results.report(found, where)
 
@@ -138,6 +146,8 @@ def parser():
         made.add_argument("--compiler", choices=list(stages.COMPILER_OPTIONS), default="gcc")
         made.add_argument("name", nargs="*", help="names of meson tests")
     verb("conformance", cmd_conformance, "the official conformance suite and real clients (needs the npm registry)")
+    made = verb("index", cmd_index, "scripts with real packages in a container (needs the package index)", "trixie")
+    made.add_argument("name", nargs="*", help="parts of the names of tests")
     made = verb("container", cmd_container, "system tests in a container", "trixie")
     made.add_argument("--quick", action="store_true", help="leave out the slow ones")
     made.add_argument("--life", action="store_true",

@@ -53,9 +53,9 @@ class Cgroup:
 class Container:
     """Boots on entering a with block. `run` executes a command in a unit of its own inside."""
 
-    def __init__(self, suite, shared=(), log=None):
-        """shared: (host directory, path inside, writable) to show in the machine."""
-        self.suite, self.shared = suite, shared
+    def __init__(self, suite, shared=(), log=None, has_network=False):
+        """shared: (host directory, path inside, writable) to show in the machine. has_network: that of the host."""
+        self.suite, self.shared, self.has_network = suite, shared, has_network
         self.log = pathlib.Path(log) if log else None
         self.process = None
 
@@ -69,12 +69,18 @@ class Container:
             self._stack = stack.pop_all()
         return self
 
+    def _network(self):
+        if not self.has_network:
+            return ["--private-network"]
+        # Without a network namespace of its own a machine has no right to make others, which its services need.
+        return ["--capability=CAP_NET_ADMIN", "--bind-ro=/etc/resolv.conf"]
+
     def _boot(self):
         # Hybrid or v1 layouts hide what systemd needs; sid refuses to boot on them.
         env = os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
         argv = ["setpriv", "--pdeathsig", "KILL",
                 "systemd-nspawn", "--quiet", "--register=no", "--keep-unit",
-                f"--directory={self.tree.root}", "--private-network", "--console=pipe", "--link-journal=no",
+                f"--directory={self.tree.root}", *self._network(), "--console=pipe", "--link-journal=no",
                 "--resolv-conf=off", "--timezone=off", "--hostname=test-machine"]
         for outside, inside, writable in self.shared:
             argv.append(f"--{'bind' if writable else 'bind-ro'}={outside}:{inside}")

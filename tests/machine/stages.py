@@ -13,6 +13,7 @@ import conformance
 import container
 import host
 import images
+import index
 import overlay
 import package
 import results
@@ -221,6 +222,7 @@ def everything(where):
             ("bookworm", release, "bookworm", where),
             ("sid", release, "sid", where),
             ("conformance suite and real clients", conformance.everything, where),
+            ("scripts with real packages", index.everything, where),
             ("clang with sanitizers: build and unit tests", compiled, "clang", ("unit",), where)]
     found = []
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
