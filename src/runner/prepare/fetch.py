@@ -28,7 +28,7 @@ RESOLVED_BYTES_MAX = 64 << 20
 
 DEFAULTS = {
     "prefix": "/env", "uv": "", "python": "", "requirements": [], "tool_uv": {}, "deny": [], "index_url": "",
-    "extra_index_urls": [], "proxy": "", "no_proxy": "", "ca_bundle": "", "exclude_newer": "", "offline": False,
+    "extra_index_urls": [], "proxy": "", "no_proxy": "", "ca_bundle": "", "python_mirror": "", "exclude_newer": "", "offline": False,
     "allow_source_builds": False, "allow_urls": False, "allow_vcs": False, "known_locks": [], "budget_s": 120,
     "max_packages": 300, "max_wheel_bytes": 2 << 30, "max_total_bytes": 8 << 30,
 }
@@ -47,9 +47,13 @@ class Fetch:
         self.work = self.prefix + "/.tmp"
         self.deadline = time.monotonic() + order["budget_s"]
         self.target = None
+        self.own_python = ""    # below the prefix; "": that of the order
         self.environment = {}
         self.downloader = None
         self.warnings = []
+
+    def python(self):
+        return f"{self.prefix}/{self.own_python}" if self.own_python else self.order["python"]
 
     def seconds_left(self):
         left = self.deadline - time.monotonic()
@@ -84,7 +88,9 @@ class Fetch:
         os.mkdir(self.wheels, 0o755)
         self.environment = self.make_environment(path)
         self.downloader = Downloader(order, self.environment, credentials, self.seconds_left)
-        self.target = Target(order["python"])
+        if "python" in order["tool_uv"]:
+            self.own_python = self.bring_python()
+        self.target = Target(self.python())
 
     def make_environment(self, credentials):
         order = self.order
@@ -123,6 +129,36 @@ class Fetch:
         self.seconds_left()
         return status, text
 
+    def bring_python(self):
+        """An interpreter of uv's own, into the set. Returns its path in there. uv knows the hashes of all that it brings."""
+        progress("downloading Python")
+        top = self.prefix + "/python"
+        environment = {**self.environment, "UV_PYTHON_DOWNLOADS": "manual"}
+        if self.order["python_mirror"]:
+            environment["UV_PYTHON_INSTALL_MIRROR"] = self.order["python_mirror"]
+        request = self.order["tool_uv"]["python"]
+        status, text = run_child([self.order["uv"], "python", "install", "--no-config", "--no-bin", "--no-progress", "--color",
+                                  "never", "--install-dir", top, request], self.work, environment, self.seconds_left())
+        self.seconds_left()
+        if status != 0:
+            failure = explain_uv(text, status)
+            if failure.kind in ("internal", "python") and "No download found" in text:
+                failure = Failed("python", f"There is no Python {request} to be downloaded. Ask for another version.")
+            raise failure
+        found = []
+        for entry in os.scandir(top):
+            if entry.is_dir(follow_symlinks=False) and re.fullmatch(r"cpython-3\.[0-9]+[A-Za-z0-9._+-]*", entry.name):
+                minor = entry.name.split(".")[1]
+                found.append(f"python/{entry.name}/bin/python3.{minor}")
+            elif entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                # Shorter names for it, and uv's lock.
+                os.unlink(entry.path)
+        if len(found) != 1 or not os.path.isfile(f"{self.prefix}/{found[0]}"):
+            raise Failed("internal", "uv brought no interpreter that can be found.")
+        return found[0]
+
     def resolve(self):
         """The lock, as uv wrote it."""
         progress("resolving")
@@ -135,7 +171,7 @@ class Fetch:
             f.write(f'[project]\nname = "{NAME}"\nversion = "0"\nrequires-python = ">=3"\n'
                     f'dependencies = {toml_list(order["requirements"])}\n')
         command = [order["uv"], "pip", "compile", "--no-config", "--no-sources", "--no-python-downloads", "--no-progress",
-                   "--color", "never", "--python", order["python"], "--format", "pylock.toml", "-o", "pylock.toml"]
+                   "--color", "never", "--python", self.python(), "--format", "pylock.toml", "-o", "pylock.toml"]
         if not order["allow_source_builds"] and not order["allow_vcs"]:
             command.append("--no-build")
         for key in ("prerelease", "resolution"):
@@ -251,7 +287,7 @@ class Fetch:
         progress("building " + name)
         built = self.work + "/built-" + name
         status, text = self.run([self.order["uv"], "build", "--wheel", "--no-config", "--no-sources", "--python",
-                                 self.order["python"], "--no-python-downloads", "--out-dir", built, source], self.work)
+                                 self.python(), "--no-python-downloads", "--out-dir", built, source], self.work)
         files = [file for file in os.listdir(built) if file.endswith(".whl")] if os.path.isdir(built) else []
         if status != 0 or len(files) != 1 or not is_wheel(files[0], name) or self.target.rank(files[0]) is None:
             raise Failed("no-wheel", f"{name} could not be built from its source: {printable(causes(text), 600)}")
@@ -268,19 +304,19 @@ class Fetch:
     def answer(self):
         self.prepare()
         packages = self.choose(self.resolve())
-        lock_sha256 = lock_digest(packages)
+        lock_sha256 = lock_digest(packages, self.own_python)
         is_known = lock_sha256 in self.order["known_locks"]
         if not is_known:
             self.downloader.bring(packages, self.wheels)
             with open(self.prefix + "/.lock", "x", encoding="ascii") as f:
-                json.dump({"lock_sha256": lock_sha256, "packages": [package.facts() for package in packages]}, f)
+                json.dump({"lock_sha256": lock_sha256, "python": self.own_python, "packages": [package.facts() for package in packages]}, f)
         return {"lock_sha256": lock_sha256, "is_known": is_known,
                 "packages": [package.facts() for package in packages], "download_bytes": self.downloader.n_bytes,
                 "warnings": self.warnings}
 
 
-def lock_digest(packages):
-    digest = hashlib.sha256(b"mcp-exec lock 1\n")
+def lock_digest(packages, own_python):
+    digest = hashlib.sha256(b"mcp-exec lock 1\n" + own_python.encode())
     for package in packages:
         digest.update("\0".join((package.name, package.version, package.file, package.sha256)).encode() + b"\n")
     return digest.hexdigest()
@@ -321,6 +357,7 @@ def main():
     shutil.rmtree(fetch.work, ignore_errors=True)
     if "error" in answer or answer["is_known"]:
         shutil.rmtree(fetch.wheels, ignore_errors=True)
+        shutil.rmtree(fetch.prefix + "/python", ignore_errors=True)
     write_answer(answer)
     # A thread may still wait for a server that says nothing.
     os._exit(0)

@@ -45,7 +45,8 @@ class Install:
         self.work = self.prefix + "/.tmp"
         self.deadline = time.monotonic() + order["budget_s"]
         self.python = os.path.realpath(order["python"])
-        self.version = ""
+        self.own_python = ""    # an interpreter that is part of the set, below the prefix
+        self.version = self.base_version = ""
         self.packages = []
         self.sources = []
         self.n_files = self.n_bytes = 0
@@ -63,7 +64,10 @@ class Install:
             fd = os.open(self.prefix + "/.lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(fd, "rb") as f:
                 lock = json.loads(f.read(LOCK_BYTES_MAX))
-            digest = hashlib.sha256(b"mcp-exec lock 1\n")
+            own_python = lock.get("python", "")
+            if own_python and not re.fullmatch(r"python/cpython-3\.[0-9]+[A-Za-z0-9._+-]*/bin/python3\.[0-9]+", own_python):
+                raise ValueError
+            digest = hashlib.sha256(b"mcp-exec lock 1\n" + own_python.encode())
             for facts in lock["packages"]:
                 if not (re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", facts["name"]) and
                         re.fullmatch(r"[A-Za-z0-9._+!-]{1,100}", facts["version"]) and
@@ -76,6 +80,11 @@ class Install:
         if digest.hexdigest() != self.order["lock_sha256"]:
             raise Failed("hash-mismatch", "The lock is not the one that was made. Nothing was installed.")
         self.packages = lock["packages"]
+        if own_python:
+            self.own_python = own_python
+            self.python = f"{self.prefix}/{own_python}"
+            if os.path.realpath(self.python) != os.path.realpath(self.prefix) + "/" + own_python:
+                raise Failed("internal", "The interpreter of the set is not where the lock says.")
 
     def check_wheels(self):
         limits = {"files": self.order["max_files"], "bytes": self.order["max_set_bytes"]}
@@ -85,17 +94,19 @@ class Install:
             wheel.check_hash()
             wheel.check_content(limits)
 
-    def ask_version(self):
+    @staticmethod
+    def ask_version(python):
         program = "import platform; print(platform.python_version())"
+        version = ""
         try:
-            done = subprocess.run([self.python, "-I", "-S", "-c", program], stdin=subprocess.DEVNULL, capture_output=True,
+            done = subprocess.run([python, "-I", "-S", "-c", program], stdin=subprocess.DEVNULL, capture_output=True,
                                   timeout=30)
-            self.version = done.stdout.decode("ascii", "replace").strip()
+            version = done.stdout.decode("ascii", "replace").strip()
         except (OSError, subprocess.SubprocessError):
             pass
-        if not re.fullmatch(r"3\.\d{1,3}\.\d{1,3}[a-z0-9+.]{0,20}", self.version):
-            raise Failed("internal", f"The interpreter {self.order['python']} does not work; the administrator has to look "
-                         "after it.")
+        if not re.fullmatch(r"3\.\d{1,3}\.\d{1,3}[a-z0-9+.]{0,20}", version):
+            raise Failed("internal", f"The interpreter {python} does not work; the administrator has to look after it.")
+        return version
 
     def unpack(self):
         progress("installing")
@@ -147,6 +158,9 @@ class Install:
         self.n_files = self.n_bytes = 0
         self.sources = []
         sites = tuple(site + "/" for site in self.site_packages())
+        if self.own_python:
+            # Its library comes without compiled files, and nobody can write them later.
+            sites += (f"{self.python.rsplit('/bin/', 1)[0]}/lib/",)
         directories = [self.prefix]
         while directories:
             self.seconds_left()
@@ -175,10 +189,19 @@ class Install:
                 os.chmod(entry.path, wanted)
             if entry.name.endswith(".py") and entry.path.startswith(sites) and info.st_size <= SOURCE_BYTES_MAX:
                 self.sources.append(entry.path)
+        elif stat.S_ISLNK(info.st_mode) and self.is_link_of_python(entry.path):
+            pass
         elif not (is_final and stat.S_ISLNK(info.st_mode) and entry.path.startswith(self.prefix + "/bin/") and
                   INTERPRETER.fullmatch(entry.name)):
             raise Failed("wheel", f"A package brings {printable(entry.name, 100)}, which is neither file nor directory. Nothing "
                          "was installed.")
+
+    def is_link_of_python(self, path):
+        """The set's own interpreter has links, from one file of its own to another."""
+        top = f"{self.prefix}/{self.own_python}".rsplit("/bin/", 1)[0] + "/"
+        if not self.own_python or not path.startswith(top) or os.readlink(path).startswith("/"):
+            return False
+        return os.path.realpath(path).startswith(os.path.realpath(top) + "/")
 
     def compile(self):
         """Compiles the sources, tolerating those that cannot be. Returns how many these are."""
@@ -237,7 +260,7 @@ class Install:
                     if entry.stat(follow_symlinks=False).st_mode & 0o111:
                         names.append(printable(entry.name, 100))
         minor = self.version.split(".")[1]
-        os.symlink(self.python, binary + "/python3")
+        os.symlink("../" + self.own_python if self.own_python else self.python, binary + "/python3")
         for name in ("python", f"python3.{minor}"):
             os.symlink("python3", binary + "/" + name)
         return sorted(names)
@@ -259,17 +282,23 @@ class Install:
             f.write(text)
 
     def facts(self, scripts):
+        packages = [{key: facts[key] for key in ("name", "version", "file", "sha256")} for facts in self.packages]
+        if self.own_python:
+            with open(self.python, "rb") as f:
+                packages.append({"name": "python", "version": self.version, "file": self.own_python.split("/")[1],
+                                 "sha256": hashlib.file_digest(f, "sha256").hexdigest()})
         return {
-            "version": 1, "python": self.order["python"], "python_version": self.version,
+            # By these three and the lock the set is found: the interpreter that it was asked for with.
+            "version": 1, "python": self.order["python"], "python_version": self.base_version,
             "requirements": self.order["requirements"], "lock_sha256": self.order["lock_sha256"],
-            "packages": [{key: facts[key] for key in ("name", "version", "file", "sha256")} for facts in self.packages],
-            "size_bytes": self.n_bytes, "n_files": self.n_files, "console_scripts": scripts,
+            "packages": packages, "size_bytes": self.n_bytes, "n_files": self.n_files, "console_scripts": scripts,
             "created_usec": time.time_ns() // 1000,
         }
 
     def answer(self):
         self.read_lock()
-        self.ask_version()
+        self.version = self.ask_version(self.python)
+        self.base_version = self.ask_version(self.order["python"]) if self.own_python else self.version
         self.check_wheels()
         self.unpack()
         shutil.rmtree(self.prefix + "/.wheels")

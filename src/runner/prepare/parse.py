@@ -85,7 +85,7 @@ class Reader:
         self.order = order
         self.policy = {key: order.get("policy", {}).get(key) or empty
                        for key, empty in (("allow", []), ("deny", []), ("direct_urls", False), ("vcs", False),
-                                          ("tool_uv", False))}
+                                          ("tool_uv", False), ("python_downloads", False))}
         self.requirements = set()
         self.requires_python = ""
         self.tool_uv = {}
@@ -209,22 +209,34 @@ class Reader:
         for index, path, version in versions:
             if version.release[:len(prefix)] == prefix and specifiers.contains(version, prereleases=True):
                 return index, path, version
+        line, column = self.block.place_of_key("requires-python") if self.block and self.requires_python else (0, 0)
+        request = ",".join(filter(None, (self.requires_python, self.exactly(prefix))))
+        if versions and self.policy["python_downloads"]:
+            # uv looks for one; the program itself is started by the first of those that are here.
+            self.tool_uv["python"] = request
+            self.findings.warning("requires-python", f"No installed interpreter fits; one is downloaded for Python {request}.",
+                                  line, column)
+            return versions[0]
         reasons = []
         if self.requires_python:
             reasons.append(f"the script requires Python {self.requires_python}")
         if wanted:
             reasons.append(f"version {wanted} is asked for")
         have = ", ".join(str(version) for _, _, version in versions) or "none"
-        line, column = self.block.place_of_key("requires-python") if self.block and self.requires_python else (0, 0)
         self.findings.error("requires-python", f"No interpreter fits: {' and '.join(reasons) or 'there is none'}; "
                             f"installed: {have}.", line, column)
         return -1, None, None
+
+    @staticmethod
+    def exactly(prefix):
+        """The specifier for (3, 12) or (3, 12, 4)."""
+        return "==" + ".".join(map(str, prefix)) + (".*" if len(prefix) < 3 else "") if prefix else ""
 
     def answer(self):
         self.read_script()
         versions = self.versions()
         index, path, version = self.choose(versions)
-        if self.order["check_syntax"]:
+        if self.order["check_syntax"] and "python" not in self.tool_uv:
             check_syntax(self.order["script"], path or sys.executable, self.findings)
         is_valid = self.findings.n_errors == 0
         return {
