@@ -30,8 +30,8 @@ int program_exec(const RunnerFacts *facts, RunnerEnvironment *environment) {
                 return -ENAMETOOLONG;
         memcpy(python, facts->python, n + 1);
 
-        /* With a set this interpreter only receives the program: it is spared what site would import, for the
-         * sake of time, and because nothing of it should run while there is a control socket. */
+        /* With a set this interpreter only receives the program: it is spared what site would import, for
+         * the sake of time, and because nothing of it should run while there is a control socket. */
         if (facts->set) {
                 static char no_site[] = "-S", no_directory[] = "-P", command[] = "-c",
                             hook[] = "import sitecustomize";

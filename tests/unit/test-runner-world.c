@@ -161,8 +161,8 @@ TEST(environment_of_a_set_puts_it_first) {
 
 TEST(environment_of_fetch_alone_has_the_credentials) {
         const RunnerPlaces places = { .tmp = "/tmp", .hook = "/hook", .fonts = "/fonts", .stubs = "/stubs" };
-        char good[] = "CREDENTIALS_DIRECTORY=/run/credentials/unit", bad[] = "CREDENTIALS_DIRECTORY=/home/alice",
-             token[] = "API_TOKEN=x";
+        char good[] = "CREDENTIALS_DIRECTORY=/run/credentials/unit", token[] = "API_TOKEN=x",
+             bad[] = "CREDENTIALS_DIRECTORY=/home/alice";
         char *const inherited[] = { token, good, NULL }, *const others[] = { bad, NULL };
         RunnerFacts facts = { .profile = RUNNER_PROFILE_FETCH };
         RunnerEnvironment e;
