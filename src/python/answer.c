@@ -147,11 +147,21 @@ static int read_versions(const JsonValue *v, Parsed *p) {
 static int write_tool_uv(const JsonValue *v, const GrammarPolicy *policy, JsonWriter *w) {
         static const char *const words[] = { "exclude-newer", "prerelease", "resolution" };
         static const char *const lists[] = { "constraint-dependencies", "override-dependencies" };
+        const JsonValue *python = v ? json_member(v, "python") : NULL;
         size_t n_known = 0;
 
         if (!v || json_type(v) != JSON_OBJECT)
                 return -EBADMSG;
         json_begin_object(w);
+        if (python) {
+                const char *s = line_member(v, "python", REQUIREMENT_BYTES_MAX);
+
+                if (!policy->allows_python_downloads || !s || !*s || !grammar_is_specifier_set(s))
+                        return -EBADMSG;
+                json_key(w, "python");
+                json_string(w, s);
+                n_known++;
+        }
         for (size_t i = 0; i < ELEMENTSOF(words); i++) {
                 const JsonValue *e = json_member(v, words[i]);
                 const char *s;
@@ -223,6 +233,7 @@ int answer_read_parse(const JsonValue *answer, const GrammarPolicy *policy, Pars
         r = read_tool_uv(json_member(answer, "tool_uv"), policy, &p->tool_uv);
         if (r < 0)
                 return r;
+        p->needs_python = json_member(json_member(answer, "tool_uv"), "python");
 
         requires_python = line_member(answer, "requires_python", REQUIREMENT_BYTES_MAX);
         version = line_member(answer, "interpreter_version", VERSION_CHARS_MAX);

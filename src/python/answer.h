@@ -33,6 +33,7 @@ typedef struct Parsed {
         char interpreter_version[VERSION_CHARS_MAX + 1];
         char versions[INTERPRETERS_MAX][VERSION_CHARS_MAX + 1]; /* of all interpreters, as far as known */
         char *tool_uv; /* a JSON object */
+        bool needs_python; /* an interpreter that is not here: a set of its own, also without packages */
 } Parsed;
 
 Parsed* parsed_ref(Parsed *p);

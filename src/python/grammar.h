@@ -11,7 +11,7 @@
 #define REQUIREMENTS_MAX 256
 
 typedef struct GrammarPolicy {
-        bool allows_urls, allows_vcs;
+        bool allows_urls, allows_vcs, allows_python_downloads;
 } GrammarPolicy;
 
 /* One requirement: name[extra,…]spec,… ; marker, or with " @ URL" where policy allows that. */

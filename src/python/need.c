@@ -196,7 +196,7 @@ static void need_take_parsed(Need *n, Parsed *take_parsed) {
                 need_fail_invalid(n);
                 return;
         }
-        if (strv_length(n->parsed->requirements) == 0) {
+        if (strv_length(n->parsed->requirements) == 0 && !n->parsed->needs_python) {
                 need_ready(n, NULL);
                 return;
         }

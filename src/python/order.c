@@ -65,6 +65,7 @@ int order_write_parse(const ParseOrder *o, Buffer *b) {
         write_bool(&w, "direct_urls", s->allow_direct_urls);
         write_bool(&w, "vcs", s->allow_vcs);
         write_bool(&w, "tool_uv", s->allow_tool_uv);
+        write_bool(&w, "python_downloads", s->allow_python_downloads);
         json_end_object(&w);
         json_end_object(&w);
         return json_writer_finish(&w);
@@ -112,6 +113,7 @@ int order_write_fetch(const SetOrder *o, Buffer *b) {
         write_fetch_body(&w, o);
         write_string(&w, "proxy", s->proxy);
         write_string(&w, "ca_bundle", *s->ca_bundle ? WIRE_CA_BUNDLE_PATH : "");
+        write_string(&w, "python_mirror", s->python_mirror);
         write_bool(&w, "offline", s->is_offline);
         write_list(&w, "known_locks", o->known_locks);
         write_number(&w, "budget_s", o->budget_usec / USEC_PER_SEC);

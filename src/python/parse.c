@@ -196,6 +196,7 @@ static int parse_new(Python *p, const ParseOrder *o, const char *key, Parse **re
         q->policy = (GrammarPolicy){
                 .allows_urls = p->settings->packages.allow_direct_urls,
                 .allows_vcs = p->settings->packages.allow_vcs,
+                .allows_python_downloads = p->settings->packages.allow_python_downloads,
         };
         memcpy(q->key, key, sizeof(q->key));
         LIST_APPEND(&p->parses, parses, q);

@@ -102,7 +102,7 @@ static void query_report_parsed(PythonQuery *q, const Parsed *parsed) {
         char key[SHA256_HEX_CHARS + 1];
         const SetEntry *e = NULL;
 
-        if (has_interpreter && strv_length(parsed->requirements) > 0 &&
+        if (has_interpreter && (strv_length(parsed->requirements) > 0 || parsed->needs_python) &&
             need_key(q->python, parsed, hello, key) >= 0)
                 e = need_find_set(q->python, key);
         query_report(q,

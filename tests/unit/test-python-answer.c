@@ -52,6 +52,22 @@ TEST(answer_of_parse) {
         ASSERT_EQ_STR(p->tool_uv, "{\"resolution\":\"lowest\",\"constraint-dependencies\":[\"c<2\"]}");
 }
 
+TEST(answer_of_parse_with_an_interpreter_to_be_brought) {
+        _cleanup_(parsed_unrefp) Parsed *p = NULL, *q = NULL;
+        static const GrammarPolicy downloads = { .allows_python_downloads = true };
+        _cleanup_json_ JsonValue *v = NULL;
+        const char *text = PARSE("", "", "0", "3.13.5", "\"python\": \">=3.12,==3.12.*\"");
+
+        ASSERT_EQ_INT(json_parse(text, strlen(text), &v), 0);
+        ASSERT_EQ_INT(answer_read_parse(v, &downloads, &p), 0);
+        ASSERT_TRUE(p->needs_python);
+        ASSERT_EQ_STR(p->tool_uv, "{\"python\":\">=3.12,==3.12.*\"}");
+
+        ASSERT_EQ_INT(answer_read_parse(v, &strict, &q), -EBADMSG);
+        ASSERT_EQ_INT(read_parse(PARSE("", "", "0", "3.13.5", ""), &q), 0);
+        ASSERT_TRUE(!q->needs_python);
+}
+
 TEST(answer_of_parse_that_refuses) {
         _cleanup_(parsed_unrefp) Parsed *p = NULL, *q = NULL;
 
