@@ -16,6 +16,8 @@ import threading
 import time
 import traceback
 
+import schemas
+
 MCP_EXEC = os.environ.get("MCP_EXEC", "mcp-exec")
 FAKE_LAUNCHER = os.environ.get("FAKE_LAUNCHER", "fake-launcher")
 PYTHON = os.path.realpath(sys.executable)
@@ -72,13 +74,16 @@ class Client:
     def __init__(self, reader, writer):
         self.reader, self.writer = reader, writer
         self.messages = []
+        self.listener = schemas.Listener()
         self.ended = threading.Event()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
         with contextlib.suppress(OSError, ValueError):
             for line in self.reader:
-                self.messages.append(json.loads(line))
+                message = json.loads(line)
+                self.listener.received(message)
+                self.messages.append(message)
         self.ended.set()
 
     def send(self, method, params=None, ident=None):
@@ -87,6 +92,7 @@ class Client:
             message["id"] = ident
         if params is not None:
             message["params"] = params
+        self.listener.sent(message)
         self.writer.write(json.dumps(message).encode() + b"\n")
         self.writer.flush()
 
@@ -145,6 +151,7 @@ class FakeService:
         self.path = self.where.name + "/service.sock"
         self.answer = answer
         self.lines, self.ended = [], threading.Event()
+        schemas.Listener.n_paused += 1  # what it says is made up
         self.listening = socket.socket(socket.AF_UNIX)
         self.listening.bind(self.path)
         self.listening.listen(8)
@@ -171,6 +178,7 @@ class FakeService:
         self.listening.shutdown(socket.SHUT_RDWR)
         self.listening.close()
         self.where.cleanup()
+        schemas.Listener.n_paused -= 1
 
 
 def pong(line):
@@ -187,8 +195,10 @@ def main():
     print(f"1..{len(tests)}", flush=True)
     failed = False
     for number, (name, function) in enumerate(tests, 1):
+        schemas.Listener.failures.clear()
         try:
             function()
+            assert not schemas.Listener.failures, schemas.Listener.failures
             print(f"ok {number} - {name}", flush=True)
         except Skip as reason:
             print(f"ok {number} - {name} # SKIP {reason}", flush=True)

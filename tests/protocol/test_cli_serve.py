@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 
 import harness
+import schemas
 from harness import MCP_EXEC, PYTHON, environment, fake_launcher, run
 
 TOKEN = "a-token-for-tests"
@@ -82,11 +83,16 @@ class Service:
         if token:
             headers["Authorization"] = "Bearer " + token
         request = urllib.request.Request(self.url, json.dumps(message).encode(), headers)
+        listener = schemas.Listener(harness.PROTOCOL)
+        listener.sent(message)
         with urllib.request.urlopen(request, timeout=timeout) as response:
             text = response.read().decode()
-        if text.startswith("{"):
-            return json.loads(text)
-        return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")][-1]
+        lines = [text] if text.startswith("{") else [line[6:] for line in text.splitlines()
+                                                     if line.startswith("data: {")]
+        messages = [json.loads(line) for line in lines]
+        for m in messages:
+            listener.received(m)
+        return messages[-1]
 
     def exec(self, code, **arguments):
         return self.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call",

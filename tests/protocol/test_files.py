@@ -9,7 +9,7 @@ import time
 import harness
 from harness import Server, environment, fake_launcher, run
 from test_long_runs import TASKS, _desktop
-from test_schema import LEGACY, MODERN, Schema, _check_tool_schemas
+from test_schema import LEGACY, MODERN, _check_tool_schemas, schema_for
 
 META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC")
@@ -38,12 +38,12 @@ def test_files_fit_each_revision_and_its_schemas():
                                      "clientInfo": {"name": "files-test", "version": "1"}}, 0)
                 tools = s.ask("tools/list", {}, 1)["result"]["tools"]
                 reply = s.ask("tools/call", {"name": "exec", "arguments": {"code": LEAVES}}, 2)
-                Schema(version).result("CallToolResult", reply)
+                schema_for(version).result("CallToolResult", reply)
                 _check(reply["result"])
                 _check_tool_schemas(tools[0], reply["result"])
         with Server("stdio", "--launcher-socket", launcher) as s:
             reply = s.ask("tools/call", {"name": "exec", "arguments": {"code": LEAVES}, "_meta": META}, 1)
-            Schema(MODERN).result("CallToolResult", reply)
+            schema_for(MODERN).result("CallToolResult", reply)
             _check(reply["result"])
 
 

@@ -12,6 +12,7 @@ import time
 import urllib.parse
 
 import harness
+import schemas
 from test_cli_serve import TOKEN, serving
 
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
@@ -24,6 +25,19 @@ def _call(code, ident=1, meta=None, **arguments):
     return {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": params}
 
 
+def _spoken(header):
+    return header if header in [*schemas.LEGACY, schemas.MODERN] else None
+
+
+def messages_of(headers, body):
+    """What an answer of the endpoint says, whatever its form; nothing where it has no body of JSON."""
+    kind = headers.get("Content-Type") or ""
+    if kind == "text/event-stream":
+        events = body.split("\n\n")
+        return [json.loads(e.split("\ndata: ", 1)[1]) for e in events if e.startswith("event: message\ndata: ")]
+    return [json.loads(body)] if kind.startswith("application/json") and body else []
+
+
 class Post:
     """One POST on a connection of its own, sent at once; reply() waits for the answer."""
 
@@ -33,20 +47,22 @@ class Post:
         headers = {"Authorization": "Bearer " + TOKEN, "Content-Type": "application/json",
                    "Accept": "application/json, text/event-stream"} | {k.replace("_", "-"): v for k, v in headers.items()}
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        self.listener = schemas.Listener(_spoken(headers.get("MCP-Protocol-Version")))
+        if not isinstance(message, bytes):
+            self.listener.sent(message)
         self.connection.request(method, "/mcp", body, headers)
 
     def reply(self):
         with contextlib.closing(self.connection):
             response = self.connection.getresponse()
             self.headers, self.body = response.headers, response.read().decode()
-            return response.status
+        for message in messages_of(self.headers, self.body):
+            self.listener.received(message)
+        return response.status
 
     def messages(self):
         self.reply()
-        if self.headers["Content-Type"] == "text/event-stream":
-            events = self.body.split("\n\n")
-            return [json.loads(e.split("\ndata: ", 1)[1]) for e in events if e.startswith("event: message\ndata: ")]
-        return [json.loads(self.body)]
+        return messages_of(self.headers, self.body)
 
     def hang_up(self):
         # A file object that reads would keep the socket open.

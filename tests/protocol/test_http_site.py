@@ -10,6 +10,7 @@ import time
 import urllib.parse
 
 import harness
+import schemas
 from test_cli_serve import TOKEN, serving
 
 AUTH = {"Authorization": "Bearer " + TOKEN}
@@ -28,6 +29,7 @@ class Stream:
         assert self.response.status == 200, self.response.status
         kind, self.endpoint = self.event()
         assert kind == "endpoint", kind
+        self.listener = schemas.Listener()
 
     def event(self):
         kind, data = None, []
@@ -40,9 +42,12 @@ class Stream:
             elif line.startswith("data: "):
                 data.append(line[6:])
             elif not line and data:
+                if kind == "message":
+                    self.listener.received(json.loads(data[0]))
                 return kind, "\n".join(data)
 
     def send(self, message):
+        self.listener.sent(message)
         with contextlib.closing(http.client.HTTPConnection(*self.address, timeout=20)) as c:
             c.request("POST", self.endpoint, json.dumps(message), {"Content-Type": "application/json"} | self.headers)
             response = c.getresponse()

@@ -2,54 +2,22 @@
 """Every message that the server sends, against the schemas of the revision it was sent in."""
 
 import json
-import pathlib
 
 import harness
 from harness import Server, Skip, fake_launcher
 from test_cli_serve import serving
 from test_http import Post
 
-try:
-    import jsonschema
-except ImportError:
-    jsonschema = None
+from schemas import LEGACY, MODERN, PREFIX, Listener, jsonschema, schema_of
 
-LEGACY = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
-MODERN = "2026-07-28"
-PREFIX = "io.modelcontextprotocol/"
 META = {PREFIX + "protocolVersion": MODERN, PREFIX + "clientCapabilities": {},
         PREFIX + "clientInfo": {"name": "schema-test", "version": "1"}}
 
 
-class Schema:
-    def __init__(self, version):
-        if not jsonschema:
-            raise Skip("python3-jsonschema is not installed")
-        path = pathlib.Path(__file__).with_name("schemas") / f"{version}.json"  # a revision's, or an extension's
-        self.document = json.loads(path.read_text())
-        self.key = "definitions" if "definitions" in self.document else "$defs"
-
-    def has(self, name):
-        return name in self.document[self.key]
-
-    def check(self, name, message):
-        schema = {**self.document, "$ref": f"#/{self.key}/{name}"}
-        if self.key == "definitions":  # draft-07 ignores what stands beside a $ref
-            schema = {"definitions": self.document["definitions"], "allOf": [{"$ref": f"#/definitions/{name}"}]}
-        kind = jsonschema.Draft7Validator if self.key == "definitions" else jsonschema.Draft202012Validator
-        errors = [f"{name}: {'/'.join(map(str, e.absolute_path))}: {e.message}"
-                  for e in kind(schema).iter_errors(message)]
-        assert not errors, (errors, message)
-
-    def result(self, name, message):
-        self.check("JSONRPCResultResponse" if self.has("JSONRPCResultResponse") else "JSONRPCResponse", message)
-        self.check(name, message["result"])
-
-    def error(self, message, code, name=None):
-        self.check("JSONRPCErrorResponse" if self.has("JSONRPCErrorResponse") else "JSONRPCError", message)
-        assert message["error"]["code"] == code, message
-        if name:  # some definitions are of the error alone, some of the whole message
-            self.check(name, message if "error" in self.document[self.key][name]["properties"] else message["error"])
+def schema_for(version):
+    if not jsonschema:
+        raise Skip("python3-jsonschema is not installed")
+    return schema_of(version)
 
 
 def _direct(launcher):
@@ -71,10 +39,25 @@ def _check_tool_schemas(tool, result):
         assert not undeclared, undeclared
 
 
+def test_every_test_notices_a_message_that_fits_no_definition():
+    schema_for(MODERN)  # or skip
+    listener = Listener("2025-06-18")
+    listener.sent({"jsonrpc": "2.0", "id": 1, "method": "tools/call"})
+    for message in ({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text"}]}},
+                    {"jsonrpc": "2.0", "id": 1, "error": {"code": "x", "message": ""}},
+                    {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}},
+                    {"jsonrpc": "2.0", "method": "notifications/unheard"}):
+        listener.received(message)
+        assert Listener.failures, message
+        Listener.failures.clear()
+    listener.received({"jsonrpc": "2.0", "id": 1, "result": {"content": []}})
+    assert not Listener.failures, Listener.failures
+
+
 def test_legacy_messages_fit_their_revision():
     with fake_launcher() as launcher:
         for version in LEGACY:
-            schema = Schema(version)
+            schema = schema_for(version)
             with _direct(launcher) as s:
                 hello = s.ask("initialize", {"protocolVersion": version, "capabilities": {},
                                              "clientInfo": {"name": "schema-test", "version": "1"}}, 0)
@@ -105,7 +88,7 @@ def test_legacy_messages_fit_their_revision():
 
 
 def test_modern_messages_fit_their_revision():
-    schema = Schema(MODERN)
+    schema = schema_for(MODERN)
     with fake_launcher() as launcher, _direct(launcher) as s:
         found = s.ask("server/discover", {"_meta": META}, 0)
         schema.result("DiscoverResult", found)
@@ -130,7 +113,7 @@ def test_modern_messages_fit_their_revision():
 
 
 def test_modern_subscription_is_acknowledged_first_and_ends_with_its_result():
-    schema = Schema(MODERN)
+    schema = schema_for(MODERN)
     with fake_launcher() as launcher, _direct(launcher) as s:
         s.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}, "_meta": META}, "listen:0")
         harness.wait_until(lambda: s.messages)
@@ -150,7 +133,7 @@ def _tools(listed):
 def test_answers_of_long_runs_fit_their_revision_and_their_own_schemas():
     with fake_launcher() as launcher:
         for version in [*LEGACY, MODERN]:
-            schema = Schema(version)
+            schema = schema_for(version)
             with _direct(launcher) as s:
                 if version == MODERN:
                     extra = {"_meta": META}
@@ -179,7 +162,7 @@ def test_answers_of_long_runs_fit_their_revision_and_their_own_schemas():
 
 
 def test_tasks_fit_the_schema_of_their_extension():
-    base, tasks = Schema(MODERN), Schema("ext-tasks")
+    base, tasks = schema_for(MODERN), schema_for("ext-tasks")
     meta = {**META, PREFIX + "clientCapabilities": {"extensions": {PREFIX + "tasks": {}}}}
 
     def begin(seconds, ident):
@@ -237,7 +220,7 @@ def test_refusals_over_http_have_a_valid_body():
               modern | {"MCP_Protocol_Version": "2099-01-01"}))
     with serving() as s:
         for version, status, name, message, headers in cases:
-            schema, post = Schema(version), Post(s, message, **headers)
+            schema, post = schema_for(version), Post(s, message, **headers)
             assert post.reply() == status, (status, post.body)
             body = json.loads(post.body)
             schema.error(body, body["error"]["code"], name)
@@ -248,7 +231,7 @@ def test_streams_over_http_carry_valid_messages():
     code = "import time\nfor i in range(3): print('step', i); time.sleep(0.7)"
     for version, headers in (("2025-11-25", {}), (MODERN, {"MCP_Protocol_Version": MODERN, "Mcp_Method": "tools/call", "Mcp_Name": "exec"})):
         meta = (META if headers else {}) | {"progressToken": "p"}
-        schema, call = Schema(version), {"name": "exec", "arguments": {"code": code}, "_meta": meta}
+        schema, call = schema_for(version), {"name": "exec", "arguments": {"code": code}, "_meta": meta}
         with serving() as s:
             post = Post(s, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, **headers)
             *progress, result = post.messages()
@@ -259,7 +242,7 @@ def test_streams_over_http_carry_valid_messages():
 
 
 def test_the_eras_share_one_pipe():
-    modern, legacy = Schema(MODERN), Schema("2024-11-05")
+    modern, legacy = schema_for(MODERN), schema_for("2024-11-05")
     with fake_launcher() as launcher, _direct(launcher) as s:
         modern.result("DiscoverResult", s.ask("server/discover", {"_meta": META}, 0))
         legacy.result("InitializeResult", s.ask("initialize", {
