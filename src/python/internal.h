@@ -68,6 +68,7 @@ struct Python {
 };
 
 void python_update_soon(Python *p);
+void python_save(Python *p);
 void python_save_soon(Python *p);
 
 /* What the launcher said, or NULL before it did. */

@@ -19,6 +19,7 @@
 struct MemoryEntry {
         char key[SHA256_HEX_CHARS + 1];
         char set[SHA256_HEX_CHARS + 1]; /* of a request */
+        bool is_lasting; /* the same: also on disk */
         uint64_t usec; /* of a use */
         LIST_LINK(MemoryEntry) entries;
 };
@@ -58,7 +59,7 @@ const char* memory_find(const Memory *m, const char *request) {
         return e ? e->set : NULL;
 }
 
-int memory_note(Memory *m, const char *request, const char *set) {
+int memory_note(Memory *m, const char *request, const char *set, bool is_lasting) {
         MemoryEntry *e;
 
         assert(m && request && set);
@@ -73,6 +74,7 @@ int memory_note(Memory *m, const char *request, const char *set) {
         if (!e)
                 return -ENOMEM;
         memcpy(e->set, set, SHA256_HEX_CHARS);
+        e->is_lasting = is_lasting;
         LIST_APPEND(&m->requests, entries, e);
         m->n_requests++;
         m->is_changed = true;
@@ -139,7 +141,7 @@ static int read_line(Memory *m, const char *line) {
                 return -EBADMSG;
         if (streq(words[0], "request") && strlen(words[2]) == SHA256_HEX_CHARS &&
             is_hex(words[2], SHA256_HEX_CHARS))
-                return memory_note(m, words[1], words[2]);
+                return memory_note(m, words[1], words[2], true);
         if (streq(words[0], "use") && parse_uint64(words[2], &usec) == 0)
                 return memory_note_use(m, words[1], usec);
         return -EBADMSG;
@@ -199,7 +201,8 @@ static int memory_write(const Memory *m, Buffer *b) {
 
         r = buffer_append_str(b, FIRST_LINE "\n");
         for (const MemoryEntry *e = m->requests.first; e && r >= 0; e = e->entries.next)
-                r = buffer_printf(b, "request %s %s\n", e->key, e->set);
+                if (e->is_lasting)
+                        r = buffer_printf(b, "request %s %s\n", e->key, e->set);
         for (const MemoryEntry *e = m->uses.first; e && r >= 0; e = e->entries.next)
                 r = buffer_printf(b, "use %s %" PRIu64 "\n", e->key, e->usec);
         return r;

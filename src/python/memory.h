@@ -32,7 +32,7 @@ void memory_done(Memory *m); /* does not save */
 
 /* The set that a request led to, or NULL. */
 const char* memory_find(const Memory *m, const char *request);
-int memory_note(Memory *m, const char *request, const char *set); /* 0 or -ENOMEM */
+int memory_note(Memory *m, const char *request, const char *set, bool is_lasting); /* 0 or -ENOMEM */
 void memory_forget_set(Memory *m, const char *set);
 
 uint64_t memory_used_usec(const Memory *m, const char *set); /* 0: not known */

@@ -22,7 +22,9 @@ struct Need {
         void *userdata;
 
         bool is_asking; /* waits for the launcher's HELLO */
-        Parsed *parsed;
+        char script_key[SHA256_HEX_CHARS + 1]; /* "": not known */
+        unsigned interpreter;
+        Parsed *parsed; /* NULL: not yet, or not asked for */
         ParseClient parse;
         PreparationClient preparation;
         char environment[SHA256_HEX_CHARS + 1]; /* in use by this need; "": none */
@@ -71,7 +73,7 @@ static int collect_warnings(const Parsed *parsed, char *const *more, char ***ret
         _cleanup_strv_ char **l = NULL;
         int r = 0;
 
-        for (size_t i = 0; i < parsed->n_findings && r >= 0; i++)
+        for (size_t i = 0; parsed && i < parsed->n_findings && r >= 0; i++)
                 if (parsed->findings[i].severity == PYTHON_WARNING)
                         r = strv_extend(&l, parsed->findings[i].message);
         STRV_FOREACH(s, more)
@@ -89,13 +91,15 @@ static void need_ready(Need *n, SetEntry *e) {
 
         /* Without memory for them the set is worth having all the same. */
         (void) collect_warnings(n->parsed, e ? e->warnings : NULL, &warnings);
+        if (e && n->parsed && !warnings && *n->script_key)
+                (void) memory_note(&p->memory, n->script_key, e->name, /* is_lasting= */ true);
         if (e) {
                 set_entry_acquire(&p->index, e, now_usec);
                 memcpy(n->environment, e->name, sizeof(n->environment));
                 (void) memory_note_use(&p->memory, e->name, now_usec);
                 python_save_soon(p);
         }
-        n->handlers->on_ready(n, (unsigned) n->parsed->interpreter, n->environment, warnings, n->userdata);
+        n->handlers->on_ready(n, n->interpreter, n->environment, warnings, n->userdata);
 }
 
 int need_key(const Python *p, const Parsed *parsed, const WireHello *hello,
@@ -129,6 +133,35 @@ SetEntry* need_find_set(Python *p, const char *key) {
         const char *name = memory_find(&p->memory, key);
 
         return name ? set_index_look(&p->index, name) : NULL;
+}
+
+/* What PARSE said of this script led to a set and to nothing that had to be told: it need not be asked
+ * again, also after a restart. The key has all settings in it that decide either step. */
+static SetEntry* need_find_short_cut(Need *n, const ParseInput *input) {
+        const WireHello *hello = python_hello(n->python);
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        char key[SHA256_HEX_CHARS + 1];
+        SetEntry *e;
+
+        if (parse_key(n->python, input, key) < 0 || buffer_printf(&b, "mcp-exec script 1\n%s\n", key) < 0 ||
+            order_write_key(
+                    &(const SetOrder){
+                            .requirements = (char *const[]){ NULL },
+                            .tool_uv = "{}",
+                            .settings = n->python->settings,
+                    },
+                    &b) < 0)
+                return NULL;
+        sha256_hex(b.data, b.n_bytes, n->script_key);
+        e = need_find_set(n->python, n->script_key);
+        if (!e)
+                return NULL;
+        for (size_t i = 0; i < hello->n_interpreters && i < INTERPRETERS_MAX; i++)
+                if (streq(hello->interpreters[i], e->facts.python)) {
+                        n->interpreter = (unsigned) i;
+                        return e;
+                }
+        return NULL;
 }
 
 static void need_on_phase(PreparationClient *c, const char *phase) {
@@ -196,6 +229,7 @@ static void need_take_parsed(Need *n, Parsed *take_parsed) {
                 need_fail_invalid(n);
                 return;
         }
+        n->interpreter = (unsigned) n->parsed->interpreter;
         if (strv_length(n->parsed->requirements) == 0 && !n->parsed->needs_python) {
                 need_ready(n, NULL);
                 return;
@@ -221,19 +255,24 @@ static void need_on_parsed(ParseClient *c, Parsed *parsed, const char *message) 
 }
 
 static void need_parse(Need *n) {
+        const ParseInput input = {
+                .text = n->text.data,
+                .text_bytes = n->text.n_bytes,
+                .dependencies = n->dependencies,
+                .python_version = n->python_version,
+        };
         Parsed *parsed;
+        SetEntry *e;
         int r;
 
         n->is_asking = false;
+        e = need_find_short_cut(n, &input);
+        if (e) {
+                need_ready(n, e);
+                return;
+        }
         n->parse = (ParseClient){ .on_parsed = need_on_parsed };
-        r = parse_submit(n->python,
-                         &(const ParseInput){
-                                 .text = n->text.data,
-                                 .text_bytes = n->text.n_bytes,
-                                 .dependencies = n->dependencies,
-                                 .python_version = n->python_version,
-                         },
-                         &n->parse, &parsed);
+        r = parse_submit(n->python, &input, &n->parse, &parsed);
         if (r == -EMSGSIZE)
                 need_fail(n, EXEC_ERROR, "What the script says about its packages is too much to be read.");
         else if (r < 0)

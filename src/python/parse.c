@@ -161,23 +161,38 @@ static int interpreters_key(const WireHello *hello, char ret[static SHA256_HEX_C
         return 0;
 }
 
-static int parse_key(Python *p, const ParseOrder *o, char ret[static SHA256_HEX_CHARS + 1]) {
+static ParseOrder parse_order(Python *p, const ParseInput *input) {
+        return (ParseOrder){
+                .script = input->text ?: "",
+                .script_bytes = input->text_bytes,
+                .dependencies = input->dependencies,
+                .python_version = input->python_version,
+                .wants_syntax = input->wants_syntax,
+                .hello = python_hello(p),
+                .settings = p->settings,
+        };
+}
+
+int parse_key(Python *p, const ParseInput *input, char ret[static SHA256_HEX_CHARS + 1]) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(ORDER_BYTES_MAX);
         char key[SHA256_HEX_CHARS + 1];
-        ParseOrder plain = *o;
+        ParseOrder o;
         int r;
 
-        r = interpreters_key(o->hello, key);
+        assert(p && input);
+
+        o = parse_order(p, input);
+        assert(o.hello);
+        r = interpreters_key(o.hello, key);
         if (r < 0)
                 return r;
         if (!streq(key, p->interpreters_key)) {
                 memcpy(p->interpreters_key, key, sizeof(key));
                 memset(p->versions, 0, sizeof(p->versions));
         }
-        plain.versions = NULL;
         r = buffer_append_str(&b, key);
         if (r >= 0)
-                r = order_write_parse(&plain, &b);
+                r = order_write_parse(&o, &b);
         if (r < 0)
                 return r;
         sha256_hex(b.data, b.n_bytes, ret);
@@ -218,19 +233,10 @@ int parse_submit(Python *p, const ParseInput *input, ParseClient *c, Parsed **re
 
         assert(p && input && c && c->on_parsed && !c->parse);
 
-        o = (ParseOrder){
-                .script = input->text ?: "",
-                .script_bytes = input->text_bytes,
-                .dependencies = input->dependencies,
-                .python_version = input->python_version,
-                .wants_syntax = input->wants_syntax,
-                .hello = python_hello(p),
-                .settings = p->settings,
-        };
-        assert(o.hello);
-        r = parse_key(p, &o, key);
+        r = parse_key(p, input, key);
         if (r < 0)
                 return r;
+        o = parse_order(p, input);
         o.versions = (const char(*)[VERSION_CHARS_MAX + 1]) p->versions;
 
         *ret = NULL;

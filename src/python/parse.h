@@ -26,6 +26,8 @@ typedef struct ParseInput {
 /* The launcher's HELLO must be there. *ret (may be NULL) is set and nothing is called when the answer is
  * known already: the caller's reference. Returns 0 or -errno. */
 int parse_submit(Python *p, const ParseInput *input, ParseClient *c, Parsed **ret);
+/* The key of a question: of everything that its answer depends on. */
+int parse_key(Python *p, const ParseInput *input, char ret[static SHA256_HEX_CHARS + 1]);
 void parse_leave(ParseClient *c);
 void parse_update(Python *p);
 void parse_done(Python *p);

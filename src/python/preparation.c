@@ -134,11 +134,12 @@ static void preparation_finish(Preparation *q) {
                         "install all parts of mcp-exec from one package.");
                 return;
         }
-        if (memory_note(&p->memory, q->request, q->set) < 0)
-                log_warning("Out of memory: which set of packages a request led to is not remembered.");
         strv_free(e->warnings);
         e->warnings = TAKE_PTR(q->fetched.warnings);
-        python_save_soon(p);
+        /* What is to be told with each use is found out anew after a restart. */
+        if (memory_note(&p->memory, q->request, q->set, /* is_lasting= */ !e->warnings) < 0)
+                log_warning("Out of memory: which set of packages a request led to is not remembered.");
+        python_save(p);
         preparation_tell(q, e, EXEC_OK, NULL);
         python_evict(p);
 }

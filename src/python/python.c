@@ -17,7 +17,7 @@ void python_update_soon(Python *p) {
 
 /* ---- What is remembered ---- */
 
-static void python_save(Python *p) {
+void python_save(Python *p) {
         int r;
 
         r = memory_save(&p->memory);

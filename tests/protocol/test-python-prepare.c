@@ -158,7 +158,42 @@ TEST(another_way_to_the_same_lock_is_the_same_set) {
         python_rig_teardown(r);
 }
 
+TEST(warnings_are_told_after_a_restart_as_well) {
+        PythonRig *r = start();
+        Run run;
+
+        python_rig_run(r, &run, "yanked");
+        assert_ran(&run);
+        ASSERT_TRUE(python_rig_wait_idle(r));
+        python_rig_restart(r);
+        python_rig_run(r, &run, "yanked");
+        assert_ran(&run);
+        ASSERT_EQ_STR(run.hints, "yanked 1.0 was withdrawn by its authors.");
+        assert_clean(r, 1);
+        python_rig_teardown(r);
+}
+
+TEST(settings_decide_what_is_remembered) {
+        PythonRig *r = start();
+        Run run;
+
+        python_rig_run(r, &run, "alpha");
+        assert_ran(&run);
+        ASSERT_TRUE(python_rig_wait_idle(r));
+        ASSERT_EQ_INT(str_copy(&r->rig->settings->packages.index_url, "http://127.0.0.1:1/simple/"), 0);
+        python_rig_run(r, &run, "alpha");
+        assert_ran(&run);
+        assert_clean(r, 1);
+        ASSERT_EQ_UINT(python_rig_n_prepared(r), 4); /* FETCH, and the removal of its leaf */
+        ASSERT_EQ_INT(strv_extend(&r->rig->settings->packages.deny_packages, "alpha"), 0);
+        python_rig_run(r, &run, "alpha");
+        ASSERT_EQ_INT(run.status, EXEC_ERROR);
+        ASSERT_TRUE(!run.did_run);
+        python_rig_teardown(r);
+}
+
 TEST(restart_remembers_which_set_it_was) {
+        unsigned n_starts;
         char path[256];
         PythonRig *r = start();
         Run run;
@@ -166,10 +201,13 @@ TEST(restart_remembers_which_set_it_was) {
         python_rig_run(r, &run, "alpha");
         assert_ran(&run);
         ASSERT_TRUE(python_rig_wait_idle(r));
+        n_starts = fake_launcher_report(r->rig->launcher)->n_starts;
         python_rig_restart(r);
         python_rig_run(r, &run, "alpha");
         assert_ran(&run);
         ASSERT_EQ_UINT(python_rig_n_prepared(r), 2);
+        /* Not even PARSE was asked. */
+        ASSERT_EQ_UINT(fake_launcher_report(r->rig->launcher)->n_starts, n_starts + 1);
 
         /* Without that memory FETCH finds out, and nothing is installed again. */
         ASSERT_TRUE(python_rig_wait_idle(r));

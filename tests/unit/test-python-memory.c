@@ -16,9 +16,11 @@ TEST(what_was_noted_is_found_again) {
 
         ASSERT_EQ_INT(memory_init(&m, tree), 0);
         ASSERT_TRUE(memory_find(&m, A) == NULL);
-        ASSERT_EQ_INT(memory_note(&m, A, B), 0);
-        ASSERT_EQ_INT(memory_note(&m, C, B), 0);
-        ASSERT_EQ_INT(memory_note(&m, C, A), 0);
+        ASSERT_EQ_INT(memory_note(&m, A, B, true), 0);
+        ASSERT_EQ_INT(memory_note(&m, C, B, true), 0);
+        ASSERT_EQ_INT(memory_note(&m, C, A, true), 0);
+        ASSERT_EQ_INT(memory_note(&m, B, B, false), 0);
+        ASSERT_EQ_STR(memory_find(&m, B), B);
         ASSERT_EQ_INT(memory_note_use(&m, B, 123), 0);
         ASSERT_EQ_INT(memory_note_use(&m, B, 456), 0);
         ASSERT_EQ_INT(memory_save(&m), 0);
@@ -88,7 +90,7 @@ TEST(memory_is_bounded_and_the_oldest_goes) {
         ASSERT_EQ_INT(memory_init(&m, tree), 0);
         for (unsigned i = 0; i < MEMORY_ENTRIES_MAX + 10; i++) {
                 make_name(name, i);
-                ASSERT_EQ_INT(memory_note(&m, name, A), 0);
+                ASSERT_EQ_INT(memory_note(&m, name, A, true), 0);
                 ASSERT_EQ_INT(memory_note_use(&m, name, i), 0);
         }
         ASSERT_EQ_UINT(m.n_requests, MEMORY_ENTRIES_MAX);
@@ -108,12 +110,12 @@ TEST(directory_that_is_not_there_is_an_error_of_saving_alone) {
         Memory m;
 
         ASSERT_EQ_INT(memory_init(&m, "/nonexistent"), 0);
-        ASSERT_EQ_INT(memory_note(&m, A, B), 0);
+        ASSERT_EQ_INT(memory_note(&m, A, B, true), 0);
         ASSERT_EQ_INT(memory_save(&m), -ENOENT);
         ASSERT_EQ_STR(memory_find(&m, A), B);
         memory_done(&m);
         ASSERT_EQ_INT(memory_init(&m, NULL), 0);
-        ASSERT_EQ_INT(memory_note(&m, A, B), 0);
+        ASSERT_EQ_INT(memory_note(&m, A, B, true), 0);
         ASSERT_EQ_INT(memory_save(&m), 0);
         memory_done(&m);
 }
@@ -125,7 +127,7 @@ TEST(nothing_is_left_beside_the_file) {
 
         ASSERT_EQ_INT(str_printf(&path, "%s/sets.%d", tree, (int) getpid()), 0);
         ASSERT_EQ_INT(memory_init(&m, tree), 0);
-        ASSERT_EQ_INT(memory_note(&m, A, B), 0);
+        ASSERT_EQ_INT(memory_note(&m, A, B, true), 0);
         put_file(tree, "sets/x", ""); /* a directory: it cannot be replaced */
         ASSERT_TRUE(memory_save(&m) < 0);
         ASSERT_TRUE(access(path, F_OK) < 0);
