@@ -195,21 +195,58 @@ def test_what_a_unit_of_preparation_can_reach():
             remove(launcher, B)
 
 
-def test_fetch_reaches_an_index_on_this_machine():
-    server = socket.create_server(("127.0.0.1", 0))
+@contextlib.contextmanager
+def name_server():
+    """A server of names for the length of a with block, and it is this machine's: every name is 127.0.0.1."""
+    conf = pathlib.Path("/etc/resolv.conf")
+    away = conf.with_name("resolv.conf.away")
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", 53))
 
     def answer():
-        connection = server.accept()[0]
-        connection.sendall(b"wheel")
-        connection.close()
+        with contextlib.suppress(OSError):
+            while query := server.recvfrom(512):
+                data, peer = query
+                question = data[12:data.index(b"\0", 12) + 5]
+                is_a = question[-4:-2] == b"\0\1"
+                record = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\x7f\0\0\1" if is_a else b""
+                server.sendto(data[:2] + b"\x81\x80\0\1\0" + bytes([is_a]) + b"\0\0\0\0" + question + record, peer)
 
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
-    with uv():
+    if os.path.lexists(conf):
+        conf.rename(away)
+    conf.write_text("nameserver 127.0.0.1\n")
+    conf.chmod(0o644)
+    try:
+        yield
+    finally:
+        conf.unlink()
+        if os.path.lexists(away):
+            away.rename(conf)
+        server.close()
+
+
+def test_fetch_resolves_names_and_reaches_an_index():
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        for _ in range(2):
+            connection = server.accept()[0]
+            connection.sendall(b"wheel")
+            connection.close()
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    code = "import socket\nfor name in 'localhost', 'index.example':\n" \
+           f"    print(socket.create_connection((name, {server.getsockname()[1]}), 20).recv(9))"
+    with uv(), name_server():
         launcher = connect()
-        code = f"import socket\ns = socket.create_connection(('localhost', {server.getsockname()[1]}))\nprint(s.recv(9))"
         try:
-            assert run(launcher, code, profile=FETCH, environment=C) == "b'wheel'\n"
+            assert run(launcher, code, profile=FETCH, environment=C) == "b'wheel'\nb'wheel'\n"
+            run(launcher, EMPTY, profile=INSTALL, environment=C)
+            for kwargs in {"profile": INSTALL, "environment": C}, {}:
+                assert seam.run(launcher, code, **kwargs)[0] == b"", kwargs
         finally:
             remove(launcher, C, is_set=False)
     thread.join(10)
