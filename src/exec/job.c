@@ -282,8 +282,7 @@ bool job_is_step(const ExecJob *j) {
 }
 
 bool job_may_be_warm(const ExecJob *j) {
-        return !j->is_retry && j->request->limits.memory_max_bytes == 0 && !job_is_step(j) &&
-               !*j->environment && j->interpreter == 0;
+        return !j->is_retry && !job_is_step(j) && !*j->environment && j->interpreter == 0;
 }
 
 static void job_unit_parameters(const ExecJob *j, UnitParameters *p) {
@@ -302,6 +301,7 @@ static void job_unit_parameters(const ExecJob *j, UnitParameters *p) {
 }
 
 void job_start(ExecJob *j) {
+        bool has_own_limits;
         UnitParameters p;
         int r;
 
@@ -309,15 +309,21 @@ void job_start(ExecJob *j) {
         assert(j->state == JOB_QUEUED);
         assert(!j->unit);
 
+        has_own_limits = j->request->limits.memory_max_bytes > 0;
+
         j->started_usec = now_monotonic_usec();
         j->sent_usec = 0;
-        j->unit = job_may_be_warm(j) ? pool_take(&j->engine->pool) : NULL;
+        job_unit_parameters(j, &p);
+        j->unit = job_may_be_warm(j) ? pool_take(&j->engine->pool, has_own_limits) : NULL;
         j->is_warm = j->unit;
 
-        if (j->unit)
+        if (j->unit) {
                 unit_set_handlers(j->unit, &job_unit_handlers, j);
-        else {
-                job_unit_parameters(j, &p);
+                /* A warm unit has what everybody may have. The launcher hears of less before the runner does
+                 * of the code; until PID 1 has set it, some milliseconds, everybody's limit holds. */
+                if (has_own_limits)
+                        unit_assign(j->unit, &p.limits);
+        } else {
                 r = unit_new(&p, &job_unit_handlers, j, &j->unit);
                 if (r < 0) {
                         job_fail(j, r == -EMFILE || r == -ENFILE ?

@@ -88,7 +88,7 @@ void job_set_state(ExecJob *j, JobState state);
  * bounded by whoever starts it. */
 bool job_is_step(const ExecJob *j);
 
-/* A warm unit has the memory that everybody may have, and the first interpreter without packages. */
+/* A warm unit has the first interpreter, without packages. */
 bool job_may_be_warm(const ExecJob *j);
 
 /* Over without a unit, or with the one it has dead or dying: explanation says why (copied). */

@@ -372,9 +372,20 @@ int launcher_client_set(LauncherClient *c, LauncherJob *j, WireSetAction action,
         return 0;
 }
 
+/* A peer that is gone has stopped everything already and is found by reading. Anything else would leave a
+ * program running that must not: end the connection, at which the launcher kills all jobs of it. */
+static void client_tell(LauncherClient *c, WireMessage *m, const char *what) {
+        int r;
+
+        r = client_send(c, m, NULL, 0);
+        if (r < 0 && r != -EPIPE && r != -ECONNRESET) {
+                log_error_errno(r, "Cannot tell the launcher to %s", what);
+                launcher_client_break(c, "Nothing can be sent to the launcher.");
+        }
+}
+
 void launcher_client_stop(LauncherClient *c, const LauncherJob *j) {
         WireMessage m = {};
-        int r;
 
         assert(c);
         assert(j);
@@ -383,13 +394,19 @@ void launcher_client_stop(LauncherClient *c, const LauncherJob *j) {
                 return;
 
         wire_header_init(&m, WIRE_STOP, j->id);
-        r = client_send(c, &m, NULL, 0);
-        /* A peer that is gone has stopped everything already and is found by reading. Anything else would
-         * leave the program running: end the connection, at which the launcher kills all jobs of it. */
-        if (r < 0 && r != -EPIPE && r != -ECONNRESET) {
-                log_error_errno(r, "Cannot tell the launcher to stop a run");
-                launcher_client_break(c, "Nothing can be sent to the launcher.");
-        }
+        client_tell(c, &m, "stop a run");
+}
+
+void launcher_client_assign(LauncherClient *c, const LauncherJob *j, const WireLimits *limits) {
+        WireMessage m = {};
+
+        assert(c);
+        assert(j && j->id != 0);
+        assert(limits);
+
+        wire_header_init(&m, WIRE_ASSIGN, j->id);
+        m.assign.limits = *limits;
+        client_tell(c, &m, "limit a run");
 }
 
 void launcher_client_forget(LauncherClient *c, LauncherJob *j) {

@@ -147,7 +147,7 @@ void pool_want(Pool *p) {
         p->is_wanted = true;
 }
 
-Unit* pool_take(Pool *p) {
+Unit* pool_take(Pool *p, bool only_settled) {
         Unit *u;
 
         assert(p);
@@ -155,9 +155,10 @@ Unit* pool_take(Pool *p) {
         p->refill_usec = now_monotonic_usec() + p->pause_usec;
         (void) timer_arm(p->event, &p->refill_source, p->pause_usec, pool_on_refill, p);
 
-        for (u = p->units.first; u && u->state != UNIT_READY; u = u->units.next)
-                ;
-        if (!u)
+        for (u = p->units.first; u; u = u->units.next)
+                if (only_settled ? unit_is_settled(u) : u->state == UNIT_READY)
+                        break;
+        if (!u && !only_settled)
                 u = p->units.first;
         if (!u)
                 return NULL;

@@ -39,9 +39,9 @@ void pool_done(Pool *p);
 /* Somebody is about to run something: units are worth having again. */
 void pool_want(Pool *p);
 
-/* The best warm unit: a ready one, or else one that is starting. NULL if there is none. The caller owns
- * it. */
-Unit* pool_take(Pool *p);
+/* The best warm unit: a ready one, or else one that is starting, unless only a settled one can be used. NULL
+ * if there is none. The caller owns it. */
+Unit* pool_take(Pool *p, bool only_settled);
 
 /* Frees what is dead, and starts what is missing unless new_unit is NULL. is_busy: a program runs, so new
  * units wait until the pause is over. idle_usec: how long a new unit may wait. */

@@ -390,6 +390,18 @@ int unit_send_code(Unit *u, const ExecRequest *q) {
         return 0;
 }
 
+bool unit_is_settled(const Unit *u) {
+        assert(u);
+        return u->state == UNIT_READY && *u->name && u->fate == UNIT_FATE_NONE;
+}
+
+void unit_assign(Unit *u, const WireLimits *limits) {
+        assert(u && unit_is_settled(u));
+
+        u->parameters.limits = *limits;
+        launcher_client_assign(u->parameters.client, &u->job, limits);
+}
+
 void unit_stop(Unit *u) {
         assert(u);
 

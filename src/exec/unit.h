@@ -112,6 +112,12 @@ void unit_set_handlers(Unit *u, const UnitHandlers *handlers, void *userdata);
 /* Gives a READY unit its program; the request must stay until on_sent or the end. Returns 0 or -errno. */
 int unit_send_code(Unit *u, const ExecRequest *q);
 
+/* Gives a unit that is_settled smaller limits than it was started with. */
+void unit_assign(Unit *u, const WireLimits *limits);
+
+/* READY, and the launcher knows as well that it has started. */
+bool unit_is_settled(const Unit *u);
+
 /* Kills the whole cgroup. Harmless when repeated or when the unit is dead. */
 void unit_stop(Unit *u);
 

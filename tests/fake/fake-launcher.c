@@ -286,6 +286,7 @@ static int server_on_packet(sd_event_source *source, int fd, uint32_t revents, v
                 return server_start(s, &m.start, fds);
         case WIRE_ASSIGN:
                 s->report->n_assigns++;
+                s->report->assigned = m.assign.limits;
                 return 0;
         case WIRE_SET:
                 server_change_set(s, &m.set);

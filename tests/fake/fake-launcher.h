@@ -66,7 +66,7 @@ typedef struct FakeScript {
 typedef struct FakeReport {
         unsigned n_connections, n_starts, n_stops, n_assigns, n_alive, n_violations;
         unsigned n_prepared; /* STARTs of FETCH and INSTALL */
-        WireLimits limits;   /* of the last START */
+        WireLimits limits, assigned; /* of the last START, of the last ASSIGN */
 } FakeReport;
 
 typedef struct FakeLauncher FakeLauncher;

@@ -77,6 +77,35 @@ TEST(own_limits_of_time_and_memory_are_the_smaller_ones) {
         rig_teardown(rig);
 }
 
+static bool is_settled(const void *data) {
+        const Rig *rig = data;
+        const Unit *u = rig->engine->pool.units.first;
+
+        return u && unit_is_settled(u);
+}
+
+TEST(warm_unit_gets_the_smaller_memory_of_its_principal) {
+        Rig *rig = rig_setup(NULL);
+        const FakeReport *report = report_of(rig);
+        char message[512];
+        Run first, limited;
+
+        rig->settings->pool_size = 1;
+        ASSERT_EQ_INT(submit_as(rig, &first, "other", "echo x", message), 0);
+        ASSERT_TRUE(rig_wait_done(rig, &first));
+        ASSERT_TRUE(rig_wait(rig, is_settled, rig));
+        ASSERT_EQ_UINT(report->n_starts, 2);
+        ASSERT_EQ_UINT(report->n_assigns, 0);
+        rig->limits.memory_max_bytes = 64 * MIB;
+        ASSERT_EQ_INT(submit_as(rig, &limited, "limited", "echo x", message), 0);
+        ASSERT_TRUE(rig_wait_done(rig, &limited));
+        assert_status(&limited, EXEC_OK);
+        ASSERT_EQ_UINT(report->n_assigns, 1);
+        ASSERT_EQ_UINT(report->assigned.memory_max_bytes, 64 * MIB);
+        ASSERT_EQ_UINT(report->assigned.tasks_max, rig->settings->tasks_max);
+        rig_teardown(rig);
+}
+
 TEST(users_of_one_client_run_no_more_together_than_it_may_and_stop_nobody_else) {
         Rig *rig = rig_setup(NULL);
         char message[512];
