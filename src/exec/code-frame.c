@@ -41,11 +41,11 @@ void code_frame_init(CodeFrame *f, const ExecRequest *q) {
 
 /* The parts of the next file take the place of those that were sent. Returns false when there is none. */
 static bool code_frame_next_file(CodeFrame *f) {
-        const ExecInputFile *file = f->files + f->i_file;
+        const ExecInputFile *file;
 
         if (f->i_file == f->n_files)
                 return false;
-        f->i_file++;
+        file = f->files + f->i_file++;
         put_uint32(f->file_header, (uint32_t) strlen(file->name));
         put_uint64(f->file_header + 4, file->n_bytes);
         f->parts[0] = (struct iovec) { f->file_header, sizeof(f->file_header) };

@@ -35,6 +35,7 @@ enum { POLL_STDIN, POLL_STDOUT, POLL_SERVICE, POLL_SIGNALS, _POLL_MAX };
 typedef struct Bridge {
         int service_fd, signal_fd;
         bool has_input_ended, has_shut_down;
+        bool is_refused; /* the service takes no more: it is stopping */
         uint64_t end_usec; /* after the client's end of file */
         OutQueue to_service, to_client;
         int exit_status; /* < 0: go on */
@@ -87,10 +88,9 @@ static void handle_client(Bridge *b, const struct pollfd *fds) {
 static void handle_service(Bridge *b, const struct pollfd *fds) {
         ssize_t n;
 
-        if ((fds[POLL_SERVICE].revents & POLLOUT) && out_queue_flush(&b->to_service) < 0) {
-                service_ended(b);
-                return;
-        }
+        /* What it said last is still there to be read, and then its end. */
+        if ((fds[POLL_SERVICE].revents & POLLOUT) && !b->is_refused && out_queue_flush(&b->to_service) < 0)
+                b->is_refused = true;
         if (fds[POLL_SERVICE].revents & (POLLIN | POLLHUP | POLLERR)) {
                 n = has_room(&b->to_client) ? fill(&b->to_client, b->service_fd) : -EAGAIN;
                 if (n <= 0 && n != -EAGAIN) {
@@ -98,7 +98,8 @@ static void handle_service(Bridge *b, const struct pollfd *fds) {
                         return;
                 }
         }
-        if (b->has_input_ended && !b->has_shut_down && out_queue_n_bytes(&b->to_service) == 0) {
+        if (b->has_input_ended && !b->has_shut_down && !b->is_refused &&
+            out_queue_n_bytes(&b->to_service) == 0) {
                 (void) shutdown(b->service_fd, SHUT_WR);
                 b->has_shut_down = true;
         }
@@ -106,10 +107,12 @@ static void handle_service(Bridge *b, const struct pollfd *fds) {
 
 static int turn(Bridge *b) {
         struct pollfd fds[_POLL_MAX] = {
-                [POLL_STDIN] = { .fd = !b->has_input_ended && has_room(&b->to_service) ? STDIN_FILENO : -1,
+                [POLL_STDIN] = { .fd = !b->has_input_ended && has_room(&b->to_service) && !b->is_refused ?
+                                       STDIN_FILENO : -1,
                                  .events = POLLIN },
                 [POLL_STDOUT] = { .fd = STDOUT_FILENO, .events = out_queue_events(&b->to_client) },
-                [POLL_SERVICE] = { .fd = b->service_fd, .events = out_queue_events(&b->to_service) },
+                [POLL_SERVICE] = { .fd = b->service_fd,
+                                   .events = b->is_refused ? 0 : out_queue_events(&b->to_service) },
                 [POLL_SIGNALS] = { .fd = b->signal_fd, .events = POLLIN },
         };
         int timeout_msec = -1;

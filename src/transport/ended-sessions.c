@@ -32,13 +32,16 @@ bool ended_sessions_contain(const EndedSessions *l, const EndedSession *e) {
         assert(l);
         assert(e);
 
-        for (const EndedSession *i = l->entries; i < l->entries + l->n_entries; i++)
+        for (size_t k = 0; k < l->n_entries; k++) {
+                const EndedSession *i = l->entries + k;
+
                 if (i->tag == 0) {
                         if (e->expires_sec <= i->expires_sec &&
                             (i->owner == e->owner || i->owner == ENDED_EVERYBODY))
                                 return true;
                 } else if (i->tag == e->tag && i->expires_sec == e->expires_sec && i->owner == e->owner)
                         return true;
+        }
         return false;
 }
 

@@ -150,15 +150,16 @@ static int verdict(const HttpHeadFault *fault, HttpHeadFault *ret) {
 }
 
 int http_head_check(const char *data, size_t n_bytes, HttpHeadFault *ret) {
-        const char *s = data, *end = data + n_bytes, *newline;
+        const char *s = data ?: "", *end = s + n_bytes, *newline;
         const HttpHeadFault *fault;
+        size_t n_blank = 0;
         bool is_first = true;
         Head h = {};
 
         assert(data || n_bytes == 0);
         assert(ret);
 
-        while (s < end && (*s == '\r' || *s == '\n') && s < data + BLANK_BYTES_MAX)
+        while (s < end && (*s == '\r' || *s == '\n') && n_blank++ < BLANK_BYTES_MAX)
                 s++;
         while (s < end && (newline = memchr(s, '\n', (size_t) (end - s)))) {
                 size_t n = (size_t) (newline - s);

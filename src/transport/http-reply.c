@@ -224,7 +224,7 @@ static int on_keepalive(sd_event_source *source, uint64_t usec, void *userdata) 
 
 /* What was kept as lines goes first. */
 static int lines_to_stream(HttpRequest *q) {
-        const char *p = q->lines.data, *end = p + q->lines.n_bytes;
+        const char *p = q->lines.data ?: "", *end = p + q->lines.n_bytes;
         int r;
 
         while (p < end) {

@@ -167,20 +167,36 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
         return http_hold(s, fd, (const struct sockaddr*) &address);
 }
 
-/* A connection without a request would stay until its timeout; one with a request is closed by its
- * reply's header. */
-static void http_drain(Listener *l) {
-        HttpServer *s = (HttpServer*) l;
-
-        http_sessions_drain(s->sessions);
-        http_events_drain(s);
+static void http_close_held(HttpServer *s) {
         for (HttpConnection *c = s->connections, *next; c; c = next) {
                 next = c->next;
                 if (c->is_held)
                         http_connection_free(c);
-                else if (c->is_started && !c->request)
-                        (void) shutdown(c->fd, SHUT_RDWR);
         }
+}
+
+static int on_drain_due(sd_event_source *source, uint64_t usec, void *userdata) {
+        (void) source;
+        (void) usec;
+        http_close_held(userdata);
+        return 0;
+}
+
+/* A connection without a request would stay until its timeout; one with a request, also with one that was
+ * not read yet, is closed by its reply's header. One that was taken in this moment is given the time to say
+ * what it was made for. */
+static void http_drain(Listener *l) {
+        HttpServer *s = (HttpServer*) l;
+        char byte;
+
+        http_sessions_drain(s->sessions);
+        http_events_drain(s);
+        for (HttpConnection *c = s->connections; c; c = c->next)
+                if (c->is_started && !c->request && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
+                        (void) shutdown(c->fd, SHUT_RDWR);
+        if (sd_event_add_time_relative(l->p.event, &s->drain_source, CLOCK_MONOTONIC, HTTP_FRESH_USEC, 0,
+                                       on_drain_due, s) < 0)
+                http_close_held(s);
 }
 
 static Listener* http_free(Listener *l) {
@@ -206,6 +222,7 @@ static Listener* http_free(Listener *l) {
                 http_connection_free(s->connections);
         (void) sd_event_source_disable_unref(s->timeout_source);
         (void) sd_event_source_disable_unref(s->sweep_source);
+        (void) sd_event_source_disable_unref(s->drain_source);
         (void) http_sessions_free(s->sessions);
         listener_done(l);
         free(s);

@@ -29,6 +29,9 @@ typedef struct HttpEvents HttpEvents;
  * steadily they trickle. */
 #define HTTP_HEADERS_USEC_MAX (30 * USEC_PER_SEC)
 
+/* During a graceful stop, for the first request of a connection that was just accepted. */
+#define HTTP_FRESH_USEC (200 * USEC_PER_MSEC)
+
 typedef struct HttpServer {
         Listener listener;
         struct MHD_Daemon *daemon;
@@ -39,7 +42,7 @@ typedef struct HttpServer {
         HttpEvents *events;
         size_t body_bytes_max;
         uint64_t headers_usec; /* HTTP_HEADERS_USEC_MAX; tests shorten it */
-        sd_event_source *sweep_source;
+        sd_event_source *sweep_source, *drain_source;
         bool is_kicked; /* run the library again, whatever it says of its timeouts */
         bool is_closing;
 } HttpServer;

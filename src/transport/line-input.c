@@ -90,7 +90,10 @@ void line_input_read(LineTransport *t) {
                 return;
         }
         if (n == 0) {
-                t->is_input_ended = true;
+                if (t->is_shut)
+                        t->is_drained = true;
+                else
+                        t->is_input_ended = true;
                 return;
         }
         buffer_commit(&t->in, (size_t) n);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -137,7 +138,7 @@ static void line_begin_flush(LineTransport *t) {
 }
 
 static bool wants_input(const LineTransport *t) {
-        return !t->is_input_ended && !t->is_failed && !t->is_draining && !t->has_line &&
+        return !t->is_input_ended && !t->is_failed && !t->is_drained && !t->has_line &&
                !line_is_congested(t);
 }
 
@@ -155,7 +156,7 @@ static void line_update(LineTransport *t) {
         if (wants_input(t)) {
                 input = EPOLLIN;
                 needs_turn = !t->input_source; /* a file: always readable */
-        } else if (t->is_draining && !t->is_input_ended)
+        } else if (t->is_draining && !t->is_input_ended && !t->is_shut)
                 input = EPOLLRDHUP; /* whoever waits for a run may still give up */
         if (t->is_failed || (t->has_line && !line_is_congested(t)) ||
             (!t->output_source && output && !line_is_one_fd(t)))
@@ -184,10 +185,17 @@ static bool line_check_end(LineTransport *t) {
         if (t->is_input_ended && t->out.n_bytes > 0 && !t->is_failed)
                 line_begin_flush(t);
 
-        if (!t->is_failed &&
-            !(t->out.n_bytes == 0 && !t->peer) &&
-            !(t->out.n_bytes == 0 && t->is_draining && !t->has_line && t->n_in_flight == 0))
-                return false;
+        if (!t->is_failed && !(t->out.n_bytes == 0 && !t->peer)) {
+                if (!t->is_draining || t->out.n_bytes > 0 || t->has_line || t->n_in_flight > 0)
+                        return false;
+                if (!t->is_drained) {
+                        /* From here on the client's writes fail. What it wrote before is still read, up to
+                         * the end of file that this makes, and answered. */
+                        (void) shutdown(t->p.input_fd, SHUT_RD);
+                        t->is_shut = true;
+                        return false;
+                }
+        }
 
         line_drop_peer(t);
         t->is_closed = true;
@@ -203,6 +211,8 @@ static void line_turn(LineTransport *t) {
         t->is_in_turn = true;
         if (t->peer && !t->is_failed)
                 line_input_process(t);
+        if (t->peer && t->is_draining)
+                mcp_peer_drain(t->peer);
         t->is_in_turn = false;
         if (t->out.n_bytes > 0)
                 line_write(t);
@@ -362,7 +372,7 @@ void line_transport_drain(LineTransport *t) {
         if (t->is_draining || t->is_closed)
                 return;
         t->is_draining = true;
-        if (t->peer)
-                mcp_peer_drain(t->peer);
+        /* Nobody can be kept from writing to a pipe, so there would be no end. */
+        t->is_drained = !line_is_one_fd(t);
         line_schedule(t);
 }

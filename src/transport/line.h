@@ -41,6 +41,7 @@ struct LineTransport {
         int skip_code;
         const char *skip_message;
         bool is_input_ended, is_failed, is_draining;
+        bool is_shut, is_drained; /* at the end of a drain: input ends by our will; it has ended */
         bool is_in_turn; /* what is queued now is written at the end of the turn */
         bool has_line; /* in holds a whole line that had no turn yet */
         bool is_closed;

@@ -41,7 +41,7 @@ int line_transport_new(const LineTransportParameters *p, LineTransport **ret);
 LineTransport* line_transport_free(LineTransport *t);
 DEFINE_CLEANUP(LineTransport*, line_transport_free);
 
-/* No more input is read, lines in memory are still taken; what is in flight is answered, then on_closed.
+/* What is in flight is answered, and on a socket what else the client has sent until then; then on_closed.
  * For a graceful stop. */
 void line_transport_drain(LineTransport *t);
 

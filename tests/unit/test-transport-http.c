@@ -261,6 +261,8 @@ TEST(drain_closes_the_idle_and_answers_the_busy) {
         post_on(&h, busy, "", CALL("wait"));
         ASSERT_EQ_UINT(listener_n_connections(h.listener), 2);
         listener_drain(h.listener);
+        while (listener_n_connections(h.listener) > 1) /* until HTTP_FRESH_USEC */
+                ASSERT_TRUE(sd_event_run(h.f.event, UINT64_MAX) >= 0);
         ASSERT_FALSE(settle(&h, idle, &none));
         fixture_release(&h.f);
         ASSERT_FALSE(settle(&h, busy, &b) && fixture_receive(&h.f, busy, &b));
@@ -269,6 +271,25 @@ TEST(drain_closes_the_idle_and_answers_the_busy) {
         ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
         (void) safe_close(idle);
         (void) safe_close(busy);
+        http_done(&h);
+}
+
+TEST(request_of_a_connection_that_was_taken_just_before_a_drain_is_answered) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        (void) fixture_run(&h.f);
+        listener_drain(h.listener);
+        post_on(&h, fd, "", PING);
+        (void) (settle(&h, fd, &b) && fixture_receive(&h.f, fd, &b));
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 503 ");
+        ASSERT_CONTAINS(b.data, "Connection: close\r\n");
+        ASSERT_CONTAINS(reply_body(&b), "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-31001,");
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        (void) safe_close(fd);
         http_done(&h);
 }
 

@@ -386,7 +386,7 @@ TEST(big_reply_is_whole_before_the_next) {
         pair_done(&p);
 }
 
-TEST(drain_answers_what_runs_and_reads_no_more) {
+TEST(drain_answers_what_runs_and_what_comes_meanwhile) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         Pair p;
 
@@ -397,8 +397,25 @@ TEST(drain_answers_what_runs_and_reads_no_more) {
         ASSERT_EQ_UINT(p.f.n_closed, 0);
         fixture_release(&p.f);
         (void) fixture_receive(&p.f, p.fd, &b);
-        ASSERT_EQ_STR(b.data, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n");
+        ASSERT_EQ_STR(b.data, PONG("2") "\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n");
         ASSERT_EQ_UINT(p.f.n_closed, 1);
+        pair_done(&p);
+}
+
+/* Each request gets its answer, or could not be sent. */
+TEST(what_was_sent_before_the_end_of_a_drain_is_answered) {
+        static const char both[] = PING("1") "\n" PING("2") "\n" "{\"jsonrpc\":";
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Pair p;
+
+        pair_init(&p);
+        ASSERT_EQ_INT(send(p.fd, both, sizeof(both) - 1, MSG_NOSIGNAL), (int) sizeof(both) - 1);
+        line_transport_drain(p.t);
+        (void) fixture_receive(&p.f, p.fd, &b);
+        ASSERT_EQ_STR(b.data, PONG("1") "\n" PONG("2") "\n");
+        ASSERT_EQ_UINT(p.f.n_closed, 1);
+        ASSERT_EQ_INT(send(p.fd, both, sizeof(both) - 1, MSG_NOSIGNAL), -1);
+        ASSERT_EQ_INT(errno, EPIPE);
         pair_done(&p);
 }
 
