@@ -20,6 +20,14 @@ def option(name):
 if sys.argv[1:3] == ["pip", "compile"]:
     if played["lock"]:
         pathlib.Path(option("-o")).write_text(played["lock"])
+elif sys.argv[1:3] == ["python", "install"] and played["status"] == 0:
+    minor = sys.version_info[1]
+    top = pathlib.Path(option("--install-dir"))
+    (top / f"cpython-3.{minor}.0-linux/bin").mkdir(parents=True)
+    (top / f"cpython-3.{minor}.0-linux/bin/python3.{minor}").symlink_to(sys.executable)
+    (top / f"cpython-3.{minor}-linux").symlink_to(f"cpython-3.{minor}.0-linux")
+    (top / ".temp").mkdir()
+    (top / ".lock").touch()
 elif sys.argv[1:3] == ["pip", "install"] and played["status"] == 0:
     site = pathlib.Path(option("--prefix"), "lib", "python3.%d" % sys.version_info[1], "site-packages")
     site.mkdir(parents=True)

@@ -55,7 +55,7 @@ def test_wheels_are_fetched():
         equal(pathlib.Path(p.path, ".wheels", one[0]).read_bytes(), one[1])
         equal(stat.S_IMODE(os.stat(f"{p.path}/.wheels/{one[0]}").st_mode), 0o644)
         lock = json.loads(pathlib.Path(p.path, ".lock").read_text())
-        equal(lock, {"lock_sha256": answer["lock_sha256"], "packages": answer["packages"]})
+        equal(lock, {"lock_sha256": answer["lock_sha256"], "python": "", "packages": answer["packages"]})
 
 
 def test_a_known_lock_ends_it_before_downloads():
@@ -87,6 +87,31 @@ def test_what_uv_is_told():
               {"PATH": "/nonexistent", "UV_DEFAULT_INDEX": "http://index/", "UV_INDEX": "http://e1/ http://e2/",
                "HTTPS_PROXY": "http://proxy:1", "https_proxy": "http://proxy:1", "NO_PROXY": "local",
                "UV_EXCLUDE_NEWER": "2025-01-01", "PIP_INDEX_URL": None, "X": None, "NETRC": None})
+
+
+def test_an_interpreter_of_its_own():
+    with wheels.Index() as index, Prefix() as p:
+        index.add(wheels.wheel("mx-one"))
+        p.play_uv(lock=lock_of(index, *index.files))
+        answer, lines = p.fetch(["mx-one"], index_url=index.url, tool_uv={"python": ">=3.12,==3.12.*"}, python="/bin/false")
+        lock = json.loads(pathlib.Path(p.path, ".lock").read_text())
+        minor = sysconfig.get_config_var("py_version_nodot")[1:]
+        equal((lock["python"], p.names()),
+              (f"python/cpython-3.{minor}.0-linux/bin/python3.{minor}", [".lock", ".wheels", "python"]))
+        # uv's own files and shorter names are gone.
+        equal(os.listdir(p.path + "/python"), [f"cpython-3.{minor}.0-linux"])
+        equal(lines[0], "@ downloading Python")
+        # The same wheels for another interpreter are another set.
+        plain, _ = fetch_lock(index, lock_of(index, *index.files))
+        equal(answer["lock_sha256"] == plain["lock_sha256"], False)
+
+
+def test_an_interpreter_that_cannot_be_had():
+    with Prefix() as p:
+        p.play_uv(status=2, stderr="error: No download found for request: cpython-3.99-linux-x86_64-gnu\n")
+        kind, message = failure(p.fetch(["x"], tool_uv={"python": "==3.99.*"}))
+        equal((kind, p.names()), ("python", []))
+        contains(message, "==3.99.*")
 
 
 # --- the choice ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import stat
 import struct
 import subprocess
@@ -20,12 +21,12 @@ MINOR = sys.version_info[1]
 SITE = f"lib/python3.{MINOR}/site-packages"
 
 
-def digest(packages):
+def digest(packages, python):
     text = "".join("\0".join(e[key] for key in ("name", "version", "file", "sha256")) + "\n" for e in packages)
-    return hashlib.sha256(b"mcp-exec lock 1\n" + text.encode()).hexdigest()
+    return hashlib.sha256(b"mcp-exec lock 1\n" + str(python).encode() + text.encode()).hexdigest()
 
 
-def put(prefix, *files, **wrong):
+def put(prefix, *files, python="", **wrong):
     """What fetch leaves. Returns the lock's hash."""
     os.mkdir(prefix.path + "/.wheels")
     packages = []
@@ -34,8 +35,9 @@ def put(prefix, *files, **wrong):
         name, version = file.split("-")[:2]
         packages.append({"name": name.replace("_", "-"), "version": version, "file": file,
                          "sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content), **wrong})
-    lock_sha256 = digest(packages)
-    pathlib.Path(prefix.path, ".lock").write_text(json.dumps({"lock_sha256": lock_sha256, "packages": packages}))
+    lock_sha256 = digest(packages, python)
+    lock = {"lock_sha256": lock_sha256, "python": python, "packages": packages}
+    pathlib.Path(prefix.path, ".lock").write_text(json.dumps(lock))
     return lock_sha256
 
 
@@ -76,6 +78,45 @@ def test_a_set():
         done = subprocess.run([p.path + "/bin/python3", "-B", "-c", "import mx_a, sys; print(sys.prefix, mx_a.__cached__)"],
                               capture_output=True, check=True)
         equal(done.stdout.decode(), f"{p.path} {p.path}/{SITE}/__pycache__/mx_a.cpython-3{MINOR}.pyc\n")
+
+
+def test_a_set_with_an_interpreter_of_its_own():
+    with Prefix() as p:
+        p.play_uv()
+        own = f"python/cpython-3.{MINOR}.9-x/bin/python3.{MINOR}"
+        os.makedirs(os.path.dirname(f"{p.path}/{own}"))
+        os.makedirs(f"{p.path}/python/cpython-3.{MINOR}.9-x/lib")
+        shutil.copy(rig.PYTHON, f"{p.path}/{own}")
+        os.symlink(f"python3.{MINOR}", os.path.dirname(f"{p.path}/{own}") + "/python3")
+        pathlib.Path(p.path, f"python/cpython-3.{MINOR}.9-x/lib/library.py").write_text("x = 1\n")
+        lock_sha256 = put(p, wheels.wheel("mx-a", "1.0", {"mx_a.py": "x = 1\n"}), python=own)
+        answer, _ = p.install(lock_sha256)
+        equal(answer["n_not_compiled"], 0)
+        equal(os.readlink(p.path + "/bin/python3"), "../" + own)
+        contains(pathlib.Path(p.path, "pyvenv.cfg").read_text(), f"home = {p.path}/{os.path.dirname(own)}\n")
+        equal(os.listdir(f"{p.path}/python/cpython-3.{MINOR}.9-x/lib/__pycache__"), [f"library.cpython-3{MINOR}.pyc"])
+        facts = json.loads(pathlib.Path(p.path, "mcp-exec-set.json").read_text())
+        equal((facts["python"], [e["name"] for e in facts["packages"]]), (rig.PYTHON, ["mx-a", "python"]))
+
+
+def test_interpreters_that_lead_elsewhere():
+    own = f"python/cpython-3.{MINOR}.9-x/bin/python3.{MINOR}"
+    with Prefix() as p:
+        p.play_uv()
+        os.makedirs(os.path.dirname(f"{p.path}/{own}"))
+        os.symlink(rig.PYTHON, f"{p.path}/{own}")
+        equal(p.install(put(p, wheels.wheel("mx-a"), python=own))[0]["error"]["kind"], "internal")
+    for wrong in ("/bin/sh", "../python", "python/cpython-3.1/../../x/bin/python3.1", ["x"]):
+        with Prefix() as p:
+            p.play_uv()
+            equal(p.install(put(p, wheels.wheel("mx-a"), python=wrong))[0]["error"]["kind"], "internal")
+    for target in ("/etc/passwd", "../../../../etc/passwd"):
+        with Prefix() as p:
+            p.play_uv()
+            os.makedirs(os.path.dirname(f"{p.path}/{own}"))
+            shutil.copy(rig.PYTHON, f"{p.path}/{own}")
+            os.symlink(target, os.path.dirname(f"{p.path}/{own}") + "/python3")
+            equal(p.install(put(p, wheels.wheel("mx-a"), python=own))[0]["error"]["kind"], "wheel")
 
 
 def test_what_uv_is_told():

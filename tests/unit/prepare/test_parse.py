@@ -25,8 +25,8 @@ def parse(script="", **order):
     return program.Reader({**program.DEFAULTS, "script": script, "interpreters": [ME], "check_syntax": False, **order}).answer()
 
 
-def syntax(script):
-    return [(f["severity"], f["kind"], f["line"], f["column"]) for f in parse(script, check_syntax=True)["findings"]]
+def syntax(script, **order):
+    return findings(script, check_syntax=True, **order)
 
 
 def findings(script="", **order):
@@ -157,6 +157,22 @@ def test_the_first_interpreter_that_fits():
     equal(chosen("", "three"), (-1, ""))
     equal(parse(interpreters=interpreters, check_syntax=False)["interpreters"],
           [{"index": 0, "version": "3.11.9"}, {"index": 1, "version": "3.13.1"}, {"index": 2, "version": "3.12.4"}])
+
+
+def test_interpreters_that_may_be_brought():
+    policy = {"python_downloads": True}
+    script = "# /// script\n# requires-python = '>=3.97,<3.99'\n# ///\n"
+    answer = parse(script, policy=policy)
+    equal((answer["interpreter"], answer["interpreter_version"], answer["tool_uv"]),
+          (3, platform.python_version(), {"python": "<3.99,>=3.97"}))
+    equal([(f["severity"], f["kind"], f["line"]) for f in answer["findings"]], [("warning", "requires-python", 2)])
+    equal(parse(script, policy=policy, python_version="3.98")["tool_uv"], {"python": "<3.99,>=3.97,==3.98.*"})
+    equal(parse(policy=policy, python_version="3.98.1")["tool_uv"], {"python": "==3.98.1"})
+    # Only where none is here, and only with one here that starts it.
+    equal(parse("# /// script\n# requires-python = '>=3.8'\n# ///\n", policy=policy)["tool_uv"], {})
+    equal(parse(script, policy=policy, interpreters=[])["interpreter"], -1)
+    # Its syntax is not that of the one that is here.
+    equal(syntax(script + "print 1\n", policy=policy), [("warning", "requires-python", 2, 3)])
 
 
 def test_interpreters_that_do_not_work():
