@@ -45,8 +45,7 @@ typedef enum Hint {
 
 typedef struct Settings {
         /* [Server] */
-        char **allow_groups;          /* AllowGroups=: who may use the Unix socket, beside root */
-        char **allow_users;           /* AllowUsers= */
+        char **allow_groups, **allow_users; /* AllowGroups=, AllowUsers=: of the Unix socket, beside root */
         char **allowed_hosts;         /* AllowedHosts=: Host and Origin names beyond loopback's */
         uint64_t exit_idle_usec;      /* ExitIdleSec=, 0 = never */
         unsigned max_connections;     /* MaxConnections= */
@@ -68,18 +67,15 @@ typedef struct Settings {
         uint64_t max_output_bytes;    /* MaxOutputBytes=: captured, per stream */
         uint64_t max_reply_chars;     /* MaxReplyChars=: shown in one reply, per stream */
         unsigned max_files;           /* MaxFiles=: listed of those a program left; 0 = none are collected */
-        uint64_t max_file_bytes;      /* MaxFileBytes=: collected of one of them */
-        uint64_t max_files_bytes;     /* MaxFilesBytes=: of all of one run */
+        uint64_t max_file_bytes, max_files_bytes; /* MaxFileBytes=, MaxFilesBytes=: of one, of all of a run */
         unsigned run_hints;           /* RunHints=, mask of Hint */
         unsigned max_files_depth;     /* MaxFilesDepth=: levels of directories below the working directory */
 
         /* [Sandbox] — what the launcher obeys; the daemon only tells clients about it */
         char *python;                 /* Python= */
-        uint64_t memory_max_bytes;    /* MemoryMax= */
-        uint64_t tasks_max;           /* TasksMax= */
+        uint64_t memory_max_bytes, tasks_max; /* MemoryMax=, TasksMax= */
         unsigned cpu_quota_percent;   /* CPUQuota= */
-        uint64_t tmpfs_bytes;         /* TmpfsSize=: of /tmp, and of /dev/shm */
-        uint64_t tmpfs_inodes;        /* TmpfsInodes= */
+        uint64_t tmpfs_bytes, tmpfs_inodes; /* TmpfsSize=, TmpfsInodes=: of /tmp, and of /dev/shm */
         char **bind_read_only_paths;  /* BindReadOnlyPaths=: more host paths a run may read */
         unsigned require_controllers; /* RequireControllers=, mask of Controller */
 

@@ -43,7 +43,7 @@ void code_frame_init(CodeFrame *f, const ExecRequest *q) {
 static bool code_frame_next_file(CodeFrame *f) {
         const ExecInputFile *file;
 
-        if (f->i_file == f->n_files)
+        if (f->i_file == f->n_files) /* without any, files is NULL */
                 return false;
         file = f->files + f->i_file++;
         put_uint32(f->file_header, (uint32_t) strlen(file->name));

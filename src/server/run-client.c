@@ -79,6 +79,10 @@ static int build_request(const RunRequest *request, Buffer *b) {
         json_begin_object(&w);
         json_key(&w, "mcp-exec/output");
         json_boolean(&w, true);
+        if (isatty(STDERR_FILENO)) {
+                json_key(&w, "progressToken");
+                json_integer(&w, CALL_ID);
+        }
         if (request->output_dir_fd >= 0) {
                 json_key(&w, "mcp-exec/files");
                 json_boolean(&w, true);
@@ -218,6 +222,14 @@ static void take_files(RunClient *c, const JsonValue *files, const JsonValue *no
         }
 }
 
+/* Making packages ready may take minutes: a person should know. What the program does shows itself. */
+static void take_progress(RunClient *c, const JsonValue *params) {
+        const char *s;
+
+        if (json_get_string(json_member(params, "message"), &s, NULL) && strncmp(s, "preparing", 9) == 0)
+                say(c, s);
+}
+
 static int exit_status_of(const char *status, int64_t exit_code) {
         if (streq(status, "ok"))
                 return 0;
@@ -318,6 +330,8 @@ static void take_line(RunClient *c, const char *line, size_t n_bytes) {
         if (json_get_string(json_member(message, "method"), &method, NULL)) {
                 if (streq(method, "notifications/mcp-exec/output"))
                         take_output(c, json_member(message, "params"));
+                else if (streq(method, "notifications/progress"))
+                        take_progress(c, json_member(message, "params"));
                 else if (streq(method, "notifications/mcp-exec/file"))
                         take_file(c, json_member(message, "params"));
                 return;

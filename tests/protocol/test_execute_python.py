@@ -2,7 +2,9 @@
 """execute_python, and exec for programs that name packages: from the call to the answer."""
 
 import os
+import pty
 import re
+import subprocess
 
 import harness
 from packages import machine, sections
@@ -218,6 +220,25 @@ def test_env_prepares_lists_and_removes():
         (m.where / "empty.txt").write_text("# nothing\n")
         done = _env(service, "prepare", str(m.where / "empty.txt"))
         assert done.returncode == 1 and b"names no packages" in done.stderr, done
+
+
+def test_run_tells_a_person_what_it_waits_for():
+    if os.geteuid() != 0:
+        raise harness.Skip("the service admits root only")
+    with machine() as m, m.serve() as service:
+        (m.where / "script.py").write_text('# /// script\n# dependencies = ["slow"]\n# ///\n')
+        ours, theirs = pty.openpty()
+        command = [harness.MCP_EXEC, "run", "--socket", service, str(m.where / "script.py")]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
+                                   env=harness.environment())
+        os.close(theirs)
+        seen = b""
+        while b"slow\r\n" not in seen:
+            seen += os.read(ours, 4096)
+        assert re.search(rb"mcp-exec: preparing for \d+ s: downloading 1/2 slow\r\n", seen), seen
+        process.terminate()
+        assert process.communicate(timeout=20)[0] == b""
+        os.close(ours)
 
 
 def test_env_says_what_is_wrong_with_its_command_line():
