@@ -34,6 +34,7 @@ static const struct {
         { "message",     FORM_SECTION },
         { "hints",       FORM_LIST    },
         { "files",       FORM_LIST    },
+        { "files_note",  FORM_SECTION },
         { "usage",       FORM_LINE    },
         { "next_offset", FORM_LINE    },
         { "run_id",      FORM_LINE    },
