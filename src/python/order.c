@@ -91,7 +91,7 @@ static void write_fetch_body(JsonWriter *w, const SetOrder *o) {
 int order_write_key(const SetOrder *o, Buffer *b) {
         JsonWriter w = JSON_WRITER_INIT(b);
 
-        assert(o && o->requirements && o->tool_uv);
+        assert(o && o->tool_uv);
         assert(b);
 
         json_begin_object(&w);
@@ -104,7 +104,7 @@ int order_write_fetch(const SetOrder *o, Buffer *b) {
         const PackageSettings *s = &o->settings->packages;
         JsonWriter w = JSON_WRITER_INIT(b);
 
-        assert(o && o->uv && o->python && o->requirements && o->tool_uv);
+        assert(o && o->uv && o->python && o->tool_uv);
         assert(b);
 
         json_begin_object(&w);

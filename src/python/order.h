@@ -24,7 +24,7 @@ int order_write_parse(const ParseOrder *o, Buffer *b);
 
 typedef struct SetOrder {
         const char *uv, *python; /* paths in the unit */
-        char *const *requirements;
+        char *const *requirements; /* may be NULL: a set of nothing but an interpreter */
         const char *tool_uv; /* JSON */
         char *const *known_locks;
         const char *lock; /* INSTALL */
