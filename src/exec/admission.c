@@ -174,7 +174,7 @@ int engine_admit(const ExecEngine *e, const ExecRequest *request, PrincipalLimit
         int r;
 
         *limits = (PrincipalLimits) {};
-        /* A step of a preparation: the run that waits for it was admitted, also if it was before a drain. */
+        /* A step of a preparation: the run that waits for it was admitted. During a drain it cleans up. */
         if (request->profile != WIRE_PROFILE_RUN)
                 return 0;
         if (e->is_draining) {

@@ -446,6 +446,7 @@ void exec_engine_drain(ExecEngine *e) {
 
         e->is_draining = true;
         pool_stop(&e->pool);
+        job_give_up_all_preparing(e);
         /* Told even if nothing changes: whoever drains waits for it. */
         e->is_idle = false;
         engine_update_soon(e);

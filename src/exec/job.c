@@ -93,6 +93,19 @@ static void job_end_collecting(ExecJob *j) {
         job_set_state(j, JOB_DONE);
 }
 
+void job_give_up_all_preparing(ExecEngine *e) {
+        ExecJob *j;
+
+        assert(e);
+
+        while ((j = e->preparing.first)) {
+                j->request->preparation.ops->cancel(j->request->preparation.data);
+                exec_job_prepare_failed(j, EXEC_INFRA_ERROR,
+                                        "The service is stopping and did not wait for the packages. Run it "
+                                        "again in some seconds.");
+        }
+}
+
 static int job_on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
         ExecJob *j = userdata;
 

@@ -75,6 +75,9 @@ int job_new(ExecEngine *e, const ExecJobHandlers *handlers, void *userdata, Exec
 ExecJob* job_free(ExecJob *j);
 DEFINE_CLEANUP(ExecJob*, job_free);
 
+/* Whoever waits for packages is told that the service stops: they can take much longer than it may. */
+void job_give_up_all_preparing(ExecEngine *e);
+
 /* A job with a preparation, before anything else. */
 void job_prepare(ExecJob *j);
 

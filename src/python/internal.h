@@ -74,8 +74,9 @@ void python_save_soon(Python *p);
 /* What the launcher said, or NULL before it did. */
 const WireHello* python_hello(Python *p);
 
-/* Looks after limits of the sets, and what is left over. */
+/* Removes sets beyond the limits; now, or after the callbacks that are going on. */
 void python_evict(Python *p);
+void python_evict_soon(Python *p);
 
 /* ---- removal.c ---- */
 
@@ -91,4 +92,5 @@ void removal_done(Python *p);
 void query_update(Python *p);
 bool query_any_asks(const Python *p);
 void query_continue_all(Python *p, const char *why);
+void query_stop_all(Python *p); /* preparations */
 void query_drop_all(Python *p);

@@ -380,8 +380,7 @@ Need* need_free(Need *n) {
                         e = e->sets.next;
                 if (e) {
                         set_entry_release(e);
-                        p->is_evicting_soon = true;
-                        python_update_soon(p);
+                        python_evict_soon(p);
                 }
         }
         parsed_unref(n->parsed);

@@ -73,21 +73,34 @@ static void python_sweep(Python *p) {
         python_evict(p);
 }
 
-void python_evict(Python *p) {
+static SetEntry* python_choose_victim(const Python *p) {
         const PackageSettings *s = &p->settings->packages;
-        const SetLimits limits = {
-                .n_max = s->sets_max,
-                .max_bytes = s->sets_max_bytes,
-                .max_age_usec = s->sets_max_age_usec,
-        };
+
+        return set_index_choose_victim(&p->index,
+                                       &(const SetLimits){
+                                               .n_max = s->sets_max,
+                                               .max_bytes = s->sets_max_bytes,
+                                               .max_age_usec = s->sets_max_age_usec,
+                                       },
+                                       p->default_set, now_realtime_usec());
+}
+
+void python_evict(Python *p) {
         SetEntry *victim;
 
         p->is_evicting_soon = false;
-        while ((victim = set_index_choose_victim(&p->index, &limits, p->default_set, now_realtime_usec()))) {
+        while ((victim = python_choose_victim(p))) {
                 if (removal_new(p, victim->name, /* is_set= */ true, NULL, NULL) < 0)
                         return;
                 log_info("Evicting set of packages %.16s….", victim->name);
         }
+}
+
+void python_evict_soon(Python *p) {
+        /* Only where there is something to do: python_is_idle() must not become true without a word. */
+        p->is_evicting_soon = python_choose_victim(p);
+        if (p->is_evicting_soon)
+                python_update_soon(p);
 }
 
 static int on_age(sd_event_source *s, uint64_t usec, void *userdata) {
@@ -270,6 +283,11 @@ void python_facts(const Python *p, PythonFacts *ret) {
                 ret->problem = *info->hello.sets_reason ? info->hello.sets_reason :
                                                           "The program uv is missing. "
                                                           "Install it, or set UvPath=.";
+}
+
+void python_drain(Python *p) {
+        assert(p);
+        query_stop_all(p);
 }
 
 bool python_is_idle(const Python *p) {

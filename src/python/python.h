@@ -60,5 +60,8 @@ typedef struct PythonFacts {
 
 void python_facts(const Python *p, PythonFacts *ret);
 
-/* Ends preparations that nobody waits for, and tells when none is left: for exit on idle. */
+/* For exit on idle: nothing is being prepared, asked or cleaned up. */
 bool python_is_idle(const Python *p);
+
+/* The service stops: what is prepared ahead of runs is given up. Before exec_engine_drain(). */
+void python_drain(Python *p);

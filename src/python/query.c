@@ -365,6 +365,18 @@ void query_continue_all(Python *p, const char *why) {
         python_update_soon(p);
 }
 
+void query_stop_all(Python *p) {
+        PythonQuery *q;
+
+        do {
+                for (q = p->queries.first; q && !q->need;)
+                        q = q->queries.next;
+                if (q)
+                        query_end(q, &(const PythonOutcome){ .error = "The service is stopping.",
+                                                             .environment = "" });
+        } while (q);
+}
+
 void query_drop_all(Python *p) {
         while (p->queries.first)
                 query_free(p->queries.first);

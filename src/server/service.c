@@ -179,6 +179,7 @@ static void stop(Service *s) {
         }
         for (size_t i = 0; i < s->n_listeners; i++)
                 listener_drain(s->listeners[i]);
+        python_drain(daemon_python(s->daemon));
         exec_engine_drain(daemon_engine(s->daemon));
         advance_stop(s);
 }

@@ -90,7 +90,8 @@ TEST(failure_is_not_remembered) {
 static bool is_fetching(const void *data) {
         const Run *run = data;
 
-        return strstr(exec_job_phase(run->job), "downloading 1/2 slow");
+        /* When it is over the job is gone, and the test fails by what follows. */
+        return run->n_done > 0 || strstr(exec_job_phase(run->job), "downloading 1/2 slow");
 }
 
 TEST(who_leaves_does_not_end_it_for_others_and_the_last_one_does) {
