@@ -18,6 +18,7 @@ import index
 import package
 import results
 import stages
+import uv
 import vm
 
 
@@ -76,7 +77,7 @@ def cmd_shell(arguments):
                                         prepare=arguments.deb, log=where / "vm.log")
         sys.stdout.write(output)
         return status
-    shared = [(host.TREE, "/mnt/tree", False)]
+    shared = [(host.TREE, "/mnt/tree", False), *uv.shared()]
     if arguments.deb:
         shared.append((stages.exchange(arguments.suite, "shell", results.folder()), "/mnt/host", True))
     with container.Container(arguments.suite, shared=shared) as guest:

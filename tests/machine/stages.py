@@ -17,6 +17,7 @@ import index
 import overlay
 import package
 import results
+import uv
 import vm
 
 MACHINE_SECONDS = 45 * 60       # one machine with all of its tests; each test has its own deadline
@@ -156,7 +157,7 @@ def in_container(suite, where, names=(), quick=False, scripts="test_*.py"):
     try:
         shared = exchange(suite, machine, where)
         machine_log, log = shared / "boot.log", shared / "console.log"
-        with container.Container(suite, [(shared, "/mnt/host", True)], machine_log) as guest, \
+        with container.Container(suite, [(shared, "/mnt/host", True), *uv.shared()], machine_log) as guest, \
                 open(log, "wb") as out:
             def inside(*argv, **kwargs):
                 return guest.run(*argv, check=False, stdout=out, stderr=out, **kwargs).returncode

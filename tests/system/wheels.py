@@ -167,7 +167,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Index:
-    """A package index (PEP 503 with PEP 658's metadata) and a file server on a port of loopback.
+    """A package index (PEP 503, on demand with PEP 658's metadata) and a file server on a port of loopback.
 
     behaviours: {project or file: what it does instead}, of "401", "403", "500", "503", "404", "garbage", "hang", "slow",
     "drop", "redirect-file"."""
@@ -194,8 +194,9 @@ class Index:
         self.server.shutdown()
         self.server.server_close()
 
-    def add(self, file_and_content, sha256=None, yanked=None, requires_python=None, url=None):
-        """sha256: what the index claims, "" for nothing; yanked: the reason; url: where it says that the file is."""
+    def add(self, file_and_content, sha256=None, yanked=None, requires_python=None, url=None, has_metadata=False):
+        """sha256: what the index claims, "" for nothing; yanked: the reason; url: where it says that the file is;
+        has_metadata: metadata apart (PEP 658), so that nobody reads the file before it is downloaded."""
         file, content = file_and_content
         project = re.sub(r"[-_.]+", "-", re.split(r"-\d", file)[0]).lower()
         digest = hashlib.sha256(content).hexdigest() if sha256 is None else sha256
@@ -204,6 +205,11 @@ class Index:
             attributes["data-yanked"] = yanked
         if requires_python:
             attributes["data-requires-python"] = requires_python
+        if has_metadata:
+            attributes["data-core-metadata"] = "true"
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+                self.files[file + ".metadata"] = archive.read(name)
         self.files[file] = content
         self.projects.setdefault(project, {})[file] = attributes
         return self
@@ -335,6 +341,8 @@ def catalogue(index):
     index.add(wheel("mx-new-python", "1.0", {"mx_new.py": ""}, requires_python=">=3.99"), requires_python=">=3.99")
     index.add(wheel("mx-needs-url", "1.0", {"mx_url.py": ""}, requires=["evil @ git+https://127.0.0.1:1/evil"]))
     index.add(sdist("mx-source-only"))
+    index.add(wheel("mx-slow", "1.0", {"mx_slow.py": "x = 1\n"}), has_metadata=True)
+    index.behaviours["mx_slow-1.0-py3-none-any.whl"] = "slow"
     index.add(wheel("mx-file-url", "1.0", {"mx_file.py": ""}), url="file:///etc/passwd")
     for status in ("401", "403", "500", "503", "garbage", "hang", "slow", "drop"):
         index.add(wheel(f"mx-index-{status}", "1.0", {}))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""The program uv, which the tests of packages need: out of its wheel, by the package client of this host, once."""
+
+import functools
+import os
+import shutil
+import subprocess
+import zipfile
+
+import host
+
+VERSION = "0.13.9"
+FOLDER = host.CACHE / f"uv-{VERSION}"
+IN_MACHINE = "/mnt/uv"          # where a container shows it
+
+
+class Unreachable(Exception):
+    """It cannot be had here."""
+
+
+def _pip():
+    """A pip to download with, from PATH or Debian's."""
+    for python in ("python3", "/usr/bin/python3"):
+        if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0:
+            return [python, "-m", "pip"]
+    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "python3-pip"]):
+        subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if subprocess.run(["/usr/bin/python3", "-m", "pip", "--version"], capture_output=True).returncode != 0:
+        raise Unreachable("there is no pip, and it could not be installed")
+    return ["/usr/bin/python3", "-m", "pip"]
+
+
+def program():
+    """Its path; Unreachable says why there is none."""
+    target = FOLDER / "uv"
+    with host.Lock(FOLDER.name):
+        if target.exists():
+            return target
+        work = host.CACHE / f".{FOLDER.name}.{os.getpid()}"
+        work.mkdir()
+        try:
+            host.run(*_pip(), "download", "--quiet", "--no-deps", "--only-binary=:all:", f"--dest={work}",
+                     f"uv=={VERSION}", log=host.CACHE / f"{FOLDER.name}.log", timeout=300, stdin=subprocess.DEVNULL)
+            wheel = next(work.glob("*.whl"))
+            with zipfile.ZipFile(wheel) as archive:
+                name = next(n for n in archive.namelist() if n.endswith(".data/scripts/uv"))
+                (work / "uv").write_bytes(archive.read(name))
+            (work / "uv").chmod(0o755)
+            wheel.unlink()
+            work.chmod(0o755)
+            os.rename(work, FOLDER)
+        except (host.Failed, OSError, subprocess.TimeoutExpired) as error:
+            raise Unreachable(f"uv cannot be downloaded: {error}") from error
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+@functools.cache
+def shared():
+    """What a container is to show of it; nothing where it cannot be had, and the tests that need it say so."""
+    try:
+        return [(program().parent, IN_MACHINE, False)]
+    except Unreachable as reason:
+        host.say(f"the tests of packages are skipped: {reason}")
+        return []
