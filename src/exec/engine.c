@@ -118,7 +118,7 @@ void engine_unit_parameters(const ExecEngine *e, uint64_t runtime_usec, UnitPara
                 .client = e->client,
                 /* The launcher clamps these to its own settings once more. A warm unit gets the same ones,
                  * so that it needs no ASSIGN when it is taken. */
-                .limits = {
+                .order.limits = {
                         .runtime_max_usec = runtime_usec + RUNTIME_SLACK_USEC,
                         .memory_max_bytes = s->memory_max_bytes,
                         .tasks_max = s->tasks_max,

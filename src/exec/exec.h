@@ -107,7 +107,8 @@ int exec_engine_query_sandbox(ExecEngine *e, void (*on_info)(const ExecSandboxIn
 /* What is known now, without waiting. Borrowed, never NULL. */
 const ExecSandboxInfo* exec_engine_sandbox(const ExecEngine *e);
 
-/* Accept no new runs, and end those that wait for packages; on_idle_changed(true) tells when the last one is done. For a graceful stop. */
+/* Accept no new runs, and end those that wait for packages; on_idle_changed(true) tells when the last one is
+ * done. For a graceful stop. */
 void exec_engine_drain(ExecEngine *e);
 
 size_t exec_engine_n_running(const ExecEngine *e);

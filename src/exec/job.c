@@ -301,16 +301,17 @@ bool job_may_be_warm(const ExecJob *j) {
 static void job_unit_parameters(const ExecJob *j, UnitParameters *p) {
         const ExecRequest *q = j->request;
         const WireLimits *own = &q->resources;
+        WireLimits *limits = &p->order.limits;
 
         engine_unit_parameters(j->engine, q->timeout_usec, p);
-        p->limits.memory_max_bytes = smaller_limit(own->memory_max_bytes ?: p->limits.memory_max_bytes,
-                                                   q->limits.memory_max_bytes);
-        p->limits.tasks_max = own->tasks_max ?: p->limits.tasks_max;
-        p->limits.cpu_quota_per_sec_usec = own->cpu_quota_per_sec_usec ?: p->limits.cpu_quota_per_sec_usec;
+        limits->memory_max_bytes = smaller_limit(own->memory_max_bytes ?: limits->memory_max_bytes,
+                                                 q->limits.memory_max_bytes);
+        limits->tasks_max = own->tasks_max ?: limits->tasks_max;
+        limits->cpu_quota_per_sec_usec = own->cpu_quota_per_sec_usec ?: limits->cpu_quota_per_sec_usec;
         p->max_output_bytes = q->max_output_bytes ?: p->max_output_bytes;
-        p->profile = q->profile;
-        p->interpreter = j->interpreter;
-        p->environment = j->environment;
+        p->order.profile = q->profile;
+        p->order.interpreter = j->interpreter;
+        p->order.environment = j->environment;
 }
 
 void job_start(ExecJob *j) {
@@ -335,7 +336,7 @@ void job_start(ExecJob *j) {
                 /* A warm unit has what everybody may have. The launcher hears of less before the runner does
                  * of the code; until PID 1 has set it, some milliseconds, everybody's limit holds. */
                 if (has_own_limits)
-                        unit_assign(j->unit, &p.limits);
+                        unit_assign(j->unit, &p.order.limits);
         } else {
                 r = unit_new(&p, &job_unit_handlers, j, &j->unit);
                 if (r < 0) {

@@ -81,8 +81,8 @@ int launcher_client_set(LauncherClient *c, LauncherJob *j, WireSetAction action,
 /* Sends STOP: the job's whole cgroup is killed. FINISHED follows. */
 void launcher_client_stop(LauncherClient *c, const LauncherJob *j);
 
-/* Sends ASSIGN: new limits for a unit that waits, after its STARTED. The launcher kills a unit that cannot be
- * limited. */
+/* Sends ASSIGN: new limits for a unit that waits, after its STARTED. The launcher kills a unit that cannot
+ * be limited. */
 void launcher_client_assign(LauncherClient *c, const LauncherJob *j, const WireLimits *limits);
 
 void launcher_client_forget(LauncherClient *c, LauncherJob *j);

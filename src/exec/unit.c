@@ -307,7 +307,7 @@ int unit_new(const UnitParameters *p, const UnitHandlers *handlers, void *userda
                 return -ENOMEM;
 
         u->parameters = *p;
-        u->parameters.environment = NULL;
+        u->parameters.order.environment = NULL;
         u->control_fd = u->word.directory_fd = -EBADF;
         u->handlers = handlers;
         u->userdata = userdata;
@@ -324,12 +324,7 @@ int unit_new(const UnitParameters *p, const UnitHandlers *handlers, void *userda
         if (r < 0)
                 return r;
 
-        r = launcher_client_start(p->client, &u->job, &(const LauncherOrder) {
-                                          .profile = p->profile,
-                                          .interpreter = p->interpreter,
-                                          .environment = p->environment,
-                                          .limits = p->limits,
-                                  },
+        r = launcher_client_start(p->client, &u->job, &p->order,
                                   (const int[]) { [WIRE_FD_CONTROL] = control, [WIRE_FD_STDOUT] = out,
                                                   [WIRE_FD_STDERR] = err });
         if (r < 0)
@@ -398,7 +393,7 @@ bool unit_is_settled(const Unit *u) {
 void unit_assign(Unit *u, const WireLimits *limits) {
         assert(u && unit_is_settled(u));
 
-        u->parameters.limits = *limits;
+        u->parameters.order.limits = *limits;
         launcher_client_assign(u->parameters.client, &u->job, limits);
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Unit: the daemon's side of one transient unit, from START to its death. Used for one program and never
- * again.
+/* Unit: the daemon's side of one transient unit, from START to its death. Used for one program only.
  *
  *      STARTING --READY--> READY --unit_send_code()--> SENDING --all sent--> RUNNING
  *          \                 \                            \                    \
@@ -64,10 +63,7 @@ typedef struct UnitHandlers {
 typedef struct UnitParameters {
         sd_event *event;
         LauncherClient *client;
-        WireLimits limits;
-        WireProfile profile;
-        unsigned interpreter;
-        const char *environment; /* borrowed during unit_new() only; NULL: none */
+        LauncherOrder order;     /* its environment is borrowed during unit_new() only */
         size_t max_output_bytes; /* kept of each stream */
         uint64_t ready_timeout_usec, dead_timeout_usec;
         bool is_user;            /* a user's manager: init reports the wait status on the control socket */
@@ -114,7 +110,6 @@ int unit_send_code(Unit *u, const ExecRequest *q);
 
 /* Gives a unit that is_settled smaller limits than it was started with. */
 void unit_assign(Unit *u, const WireLimits *limits);
-
 /* READY, and the launcher knows as well that it has started. */
 bool unit_is_settled(const Unit *u);
 

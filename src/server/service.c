@@ -164,7 +164,6 @@ static void stop(Service *s) {
         s->state = SERVICE_STOPPING;
         if (s->idle_timer)
                 (void) sd_event_source_set_enabled(s->idle_timer, SD_EVENT_OFF);
-
         (void) sd_notify(false, "STOPPING=1");
         tell_status(s);
         if (n_runs(s) > 0)

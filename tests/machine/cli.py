@@ -80,7 +80,7 @@ def cmd_shell(arguments):
     shared = [(host.TREE, "/mnt/tree", False), *uv.shared()]
     if arguments.deb:
         shared.append((stages.exchange(arguments.suite, "shell", results.folder()), "/mnt/host", True))
-    with container.Container(arguments.suite, shared=shared) as guest:
+    with container.Container(arguments.suite, shared=shared, has_network=arguments.network) as guest:
         if arguments.deb:
             guest.run("sh", "/mnt/host/tests/prepare.sh", "/mnt/host/mcp-exec.deb", stdin=subprocess.DEVNULL)
         if command:
@@ -161,6 +161,7 @@ def parser():
                 "trixie")
     made.add_argument("--machine", choices=("container", "vm"), default="container")
     made.add_argument("--deb", action="store_true", help="with the package installed and started")
+    made.add_argument("--network", action="store_true", help="a container with this host's network")
     made.add_argument("command", nargs=argparse.REMAINDER, help="-- COMMAND [ARGUMENT...]")
     own = host.os_release().get("VERSION_CODENAME")
     made = verb("deb", cmd_deb, "build the Debian package and print where it is (default: of this host's release)",

@@ -85,13 +85,16 @@ void python_rig_submit(PythonRig *r, Run *run, const char *requirements) {
         ExecRequest *q = rig_request("local", "print('ran')", NULL, 10 * USEC_PER_SEC);
         _cleanup_strv_ char **l = NULL;
         char message[512];
+        bool has_version;
 
         need(strv_split(requirements, &l) >= 0);
+        has_version = l && l[0] && strncmp(l[0], "python=", 7) == 0;
         need(python_attach(r->python, q,
                            &(const PythonScript){
                                    .text = q->code,
                                    .text_bytes = q->code_bytes,
-                                   .dependencies = l,
+                                   .dependencies = has_version ? l + 1 : l,
+                                   .python_version = has_version ? l[0] + 7 : NULL,
                            }) >= 0);
         need(rig_submit_request(r->rig, run, q, message) == 0);
 }

@@ -193,6 +193,28 @@ TEST(settings_decide_what_is_remembered) {
         python_rig_teardown(r);
 }
 
+TEST(interpreter_that_is_not_here_is_brought_where_that_is_allowed) {
+        PythonRig *r = start();
+        Run run;
+
+        python_rig_run(r, &run, "python=3.97");
+        ASSERT_EQ_INT(run.status, EXEC_ERROR);
+        ASSERT_TRUE(!run.did_run && strstr(run.message, "No interpreter fits"));
+        ASSERT_EQ_UINT(python_rig_n_prepared(r), 0);
+        ASSERT_TRUE(python_rig_wait_idle(r));
+        r->rig->settings->packages.allow_python_downloads = true;
+        for (int i = 0; i < 2; i++) {
+                python_rig_run(r, &run, "python=3.97");
+                assert_ran(&run);
+                ASSERT_EQ_UINT(python_rig_n_prepared(r), 2);
+        }
+        assert_clean(r, 1);
+        python_rig_run(r, &run, "python=3.98 alpha");
+        assert_ran(&run);
+        assert_clean(r, 2);
+        python_rig_teardown(r);
+}
+
 TEST(restart_remembers_which_set_it_was) {
         unsigned n_starts;
         char path[256];

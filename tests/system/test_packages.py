@@ -60,7 +60,7 @@ def test_a_script_has_its_packages_and_no_network():
         seen = look(client, index.port)
         expected(seen)
         n = len(index.requests)
-        assert n > 0 and len(names()) == 1, (index.requests, names())
+        assert n > 0 and len(complete()) == 1, (index.requests, names())
         # The second time nothing is asked again and nothing but the run itself is started.
         with Births() as births:
             expected(look(client, index.port))
@@ -69,9 +69,9 @@ def test_a_script_has_its_packages_and_no_network():
         # exec takes the block; two spellings of the same are the same.
         assert output(client, BLOCK + "import mx_demo; mx_demo.main()", tool="exec") == "demo 2.0\n"
         assert output(client, "import mx_demo; mx_demo.main()", "MX_demo >= 0, < 9") == "demo 2.0\n"
-        assert len(names()) == 1, names()
+        assert len(complete()) == 1, names()
         assert output(client, "import mx_demo; mx_demo.main()", "mx-demo==1.0") == "demo 1.0\n"
-        assert len(names()) == 2, names()
+        assert len(complete()) == 2, names()
         result = run(client, "import mx_base", "mx-demo==1.0")
         assert result["status"] == "error" and "mx_base" in result["message"], result
         assert "dependencies" in result["message"], result
@@ -99,7 +99,7 @@ def test_ten_calls_for_one_set_prepare_it_once():
         replies = [start(client, f"{script}\nprint({i})", "mx-demo") for i in range(10)]
         for i, reply in enumerate(replies):
             assert told(reply.result(120))["stdout"] == f"demo 2.0\n{i}\n"
-        assert (preparations.count(), len(names())) == (1, 1), names()
+        assert (preparations.count(), len(complete())) == (1, 1), names()
         assert index.requests.count("/simple/mx-demo/") == 1, index.requests
 
 

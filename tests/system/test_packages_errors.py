@@ -5,9 +5,12 @@ import os
 import pathlib
 
 import wheels
-from lib import Client, failed_units, journal, journal_cursor, processes_with, sh, timeout
+from lib import Client, failed_units, journal, journal_cursor, needs, processes_with, sh, timeout
 from packages import (FETCHES, SETS, complete, names, nothing_is_left, output, packages, refusal, run, start, told,
                       wait_for_unit)
+
+# What uv and our own programs say is the same on every release.
+one_release = needs("systemd>=257", "systemd<258")
 
 # What a script names, and words of the answer.
 REFUSED = {
@@ -34,6 +37,7 @@ REFUSED = {
 
 
 @timeout(240)
+@one_release
 def test_each_failure_has_its_own_words():
     with packages("PrepareParallel=4") as index, Client() as client:
         output(client, "1", "mx-base")
@@ -61,6 +65,7 @@ def test_each_failure_has_its_own_words():
 
 
 @timeout(120)
+@one_release
 def test_an_index_that_is_down_a_proxy_that_refuses_and_a_policy():
     with packages("PrepareTimeoutSec=30s", index_url="http://127.0.0.1:9/simple/"), Client() as client:
         text = refusal(client, "mx-demo")
@@ -80,6 +85,7 @@ def test_an_index_that_is_down_a_proxy_that_refuses_and_a_policy():
 
 
 @timeout(120)
+@one_release
 def test_an_index_that_hangs_ends_with_the_time_for_it():
     with packages("PrepareTimeoutSec=10s"), Client() as client:
         for reply in [start(client, "1", each) for each in ("mx-index-hang", "mx-slow")]:

@@ -3,7 +3,6 @@
 
 import json
 import os
-import resource
 import select
 import subprocess
 
@@ -14,8 +13,12 @@ COMPILER_MEMORY_BYTES = 2 << 30
 
 # Reads a JSON string a line, answers with a byte for each: compiled, not compiled, disk full.
 COMPILER_PROGRAM = """
-import json, os, py_compile, sys, warnings
+import json, os, py_compile, resource, sys, warnings
 warnings.simplefilter("ignore")
+for limit, most in ((resource.RLIMIT_AS, int(sys.argv[1])), (resource.RLIMIT_CORE, 0)):
+    hard = resource.getrlimit(limit)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(limit, (most, most))
 for line in sys.stdin.buffer:
     try:
         # With quiet=2 it raises nothing and says nothing.
@@ -28,16 +31,11 @@ for line in sys.stdin.buffer:
 """
 
 
-def limit_compiler():
-    resource.setrlimit(resource.RLIMIT_AS, (COMPILER_MEMORY_BYTES, COMPILER_MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 class Compiler:
     """One interpreter that compiles file after file. A file that brings it down costs itself only."""
 
     def __init__(self, python, environment):
-        self.command = [python, "-I", "-S", "-c", COMPILER_PROGRAM]
+        self.command = [python, "-I", "-S", "-c", COMPILER_PROGRAM, str(COMPILER_MEMORY_BYTES)]
         self.environment = environment
         self.child = None
 
@@ -52,8 +50,7 @@ class Compiler:
     def compile(self, path):
         if self.child is None:
             self.child = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                          stderr=subprocess.DEVNULL, bufsize=0, env=self.environment, cwd="/",
-                                          preexec_fn=limit_compiler)
+                                          stderr=subprocess.DEVNULL, bufsize=0, env=self.environment, cwd="/")
         try:
             self.child.stdin.write(json.dumps(path).encode() + b"\n")
             readable, _, _ = select.select([self.child.stdout], [], [], SOURCE_SECONDS)

@@ -201,9 +201,6 @@ class Downloader:
             return explain_uv(f"https://{host}/\n cause: timed out", 2)
         return explain_uv(f"https://{host}/\n cause: connection error: {printable(reason, 200)}", 2)
 
-    # --- all of it -------------------------------------------------------------------------------------------------------
-
-
 class Redirects(urllib.request.HTTPRedirectHandler):
     max_redirections = 5
 

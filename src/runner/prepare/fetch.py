@@ -299,8 +299,6 @@ class Fetch:
             digest = hashlib.file_digest(f, "sha256").hexdigest()
         return Package(name, version or files[0].split("-")[1], "", files[0], digest, os.path.getsize(path))
 
-    # --- downloads -------------------------------------------------------------------------------------------------------
-
     def answer(self):
         self.prepare()
         packages = self.choose(self.resolve())

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What a set of packages costs once it is there: exec with a set beside an equally cold exec without, and imports from
+a set beside those of Debian's packages of the same versions, in one run, in turn (A B A B).
+
+Inside a test machine with the host's network, as root:
+
+    tests/run shell --suite trixie --deb --network -- python3 /mnt/tree/tests/bench/packages.py [ROUNDS]
+
+Prints medians in ms. Nothing is asserted: machines differ, and are shared."""
+
+import importlib.metadata
+import pathlib
+import statistics
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "system"))
+
+from lib import Client, configured, text_of  # noqa: E402  (found by the line above)
+
+UV = "/mnt/uv/uv"
+PACKAGES = ("numpy", "pandas", "matplotlib")
+MODULES = ("numpy", "pandas", "matplotlib.pyplot")
+SECONDS = 600
+TIMED = "import time\nbegan = time.perf_counter()\nimport {}\nprint((time.perf_counter() - began) * 1000)\n"
+
+
+def call(client, script, dependencies=()):
+    """(ms of the call, what it printed)."""
+    began = time.perf_counter()
+    result = client.start("execute_python", {"script": script, "dependencies": list(dependencies)},
+                          meta={"progressToken": "bench"}).result(SECONDS)
+    spent = (time.perf_counter() - began) * 1000
+    if result.get("isError") or result["structuredContent"]["status"] != "ok":
+        sys.exit(text_of(result))
+    return spent, result["structuredContent"]["stdout"]
+
+
+def in_turn(rounds, plain, with_set):
+    """Medians of both."""
+    a, b = [], []
+    for _ in range(rounds):
+        a.append(plain())
+        b.append(with_set())
+    return statistics.median(a), statistics.median(b)
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    wanted = [f"{name}=={importlib.metadata.version(name).partition("+")[0]}" for name in PACKAGES]
+    print(f"{rounds} rounds, medians in ms; {' '.join(wanted)}")
+    settings = f"[Exec]\nPoolSize=0\n[Sandbox]\nMemoryMax=2G\n[Packages]\nUvPath={UV}\n"
+    with configured(settings), Client() as client:
+        print(f"preparing the set: {call(client, 'pass', wanted)[0]:.0f}")
+        plain, with_set = in_turn(rounds, lambda: call(client, "pass")[0], lambda: call(client, "pass", wanted)[0])
+        print(f"{'pass, whole call':24} plain {plain:7.1f}  set {with_set:7.1f}  difference {with_set - plain:6.1f}")
+        for module in MODULES:
+            script = TIMED.format(module)
+            call(client, script, wanted)
+            plain, with_set = in_turn(rounds, lambda: float(call(client, script)[1]),
+                                      lambda: float(call(client, script, wanted)[1]))
+            print(f"{'import ' + module:24} Debian {plain:6.1f}  set {with_set:7.1f}  ratio {with_set / plain:10.2f}")
+
+
+if __name__ == "__main__":
+    main()
