@@ -67,9 +67,9 @@ typedef struct Settings {
         uint64_t max_output_bytes;    /* MaxOutputBytes=: captured, per stream */
         uint64_t max_reply_chars;     /* MaxReplyChars=: shown in one reply, per stream */
         unsigned max_files;           /* MaxFiles=: listed of those a program left; 0 = none are collected */
-        uint64_t max_file_bytes, max_files_bytes; /* MaxFileBytes=, MaxFilesBytes=: of one, of all of a run */
-        unsigned run_hints;           /* RunHints=, mask of Hint */
+        uint64_t max_file_bytes, max_files_bytes; /* MaxFileBytes=, MaxFilesBytes=: of one, of all */
         unsigned max_files_depth;     /* MaxFilesDepth=: levels of directories below the working directory */
+        unsigned run_hints;           /* RunHints=, mask of Hint */
 
         /* [Sandbox] — what the launcher obeys; the daemon only tells clients about it */
         char *python;                 /* Python= */
