@@ -195,11 +195,12 @@ class Downloader:
             return explain_uv(f"https://{host}/\n cause: certificate or TLS: {reason}", 2)
         if isinstance(reason, socket.gaierror) and not self.order["proxy"]:
             return explain_uv(f"https://{host}/\n cause: dns error", 2)
-        if self.order["proxy"] and not isinstance(reason, TimeoutError):
+        if self.order["proxy"] and isinstance(reason, OSError) and not isinstance(reason, TimeoutError):
             return explain_uv(f"https://{host}/\n cause: proxy: {reason}", 2)
         if isinstance(reason, TimeoutError):
             return explain_uv(f"https://{host}/\n cause: timed out", 2)
         return explain_uv(f"https://{host}/\n cause: connection error: {printable(reason, 200)}", 2)
+
 
 class Redirects(urllib.request.HTTPRedirectHandler):
     max_redirections = 5

@@ -84,6 +84,10 @@ class Fetch:
         if (path or credentials) and (order["allow_source_builds"] or order["allow_vcs"]):
             raise Failed("policy", "Source builds are allowed and index credentials are configured, but a stranger's code must "
                          "not be able to read these. The administrator has to decide for one of them.")
+        if "python" in order["tool_uv"] and (order["allow_source_builds"] or order["allow_vcs"]):
+            # The lock binds each wheel by its hash, but not the interpreter's files: a build could change them, and
+            # with them the set of whoever asks for the same.
+            raise Failed("policy", "No installed interpreter fits, and none is downloaded where source builds are allowed.")
         os.mkdir(self.work, 0o700)
         os.mkdir(self.wheels, 0o755)
         self.environment = self.make_environment(path)
@@ -307,7 +311,8 @@ class Fetch:
         if not is_known:
             self.downloader.bring(packages, self.wheels)
             with open(self.prefix + "/.lock", "x", encoding="ascii") as f:
-                json.dump({"lock_sha256": lock_sha256, "python": self.own_python, "packages": [package.facts() for package in packages]}, f)
+                json.dump({"lock_sha256": lock_sha256, "python": self.own_python,
+                           "packages": [package.facts() for package in packages]}, f)
         return {"lock_sha256": lock_sha256, "is_known": is_known,
                 "packages": [package.facts() for package in packages], "download_bytes": self.downloader.n_bytes,
                 "warnings": self.warnings}

@@ -80,6 +80,11 @@ class Install:
         if digest.hexdigest() != self.order["lock_sha256"]:
             raise Failed("hash-mismatch", "The lock is not the one that was made. Nothing was installed.")
         self.packages = lock["packages"]
+        # Where builds are allowed, a stranger's code could write here. What is neither bound by the lock nor ours would
+        # end up in the set of all who ask for the same wheels.
+        if (set(os.listdir(self.prefix)) - {".lock", ".wheels", own_python.split("/")[0]} or
+                set(os.listdir(self.prefix + "/.wheels")) != {facts["file"] for facts in self.packages}):
+            raise Failed("internal", "There is something beside the lock and its wheels. Nothing was installed.")
         if own_python:
             self.own_python = own_python
             self.python = f"{self.prefix}/{own_python}"

@@ -300,6 +300,7 @@ def test_refusals():
                             ({"python": "/nonexistent"}, "python"), ({"python": "/bin/true"}, "python"),
                             ({"requirements": ["x @ https://h/x.whl"]}, "policy"),
                             ({"requirements": ["x @ git+https://h/x"], "allow_urls": True}, "policy"),
+                            ({"tool_uv": {"python": ">=3.12"}, "allow_source_builds": True}, "policy"),
                             ({"ca_bundle": "/nonexistent"}, "tls")):
             answer, _ = p.fetch(**{"requirements": ["x"], **order})
             equal((order, answer["error"]["kind"], p.names()), (order, kind, []))

@@ -169,6 +169,18 @@ def test_locks_that_lead_elsewhere():
             equal((wrong, p.install(lock_sha256)[0]["error"]["kind"]), (wrong, "internal"))
 
 
+def test_what_lies_beside_the_lock():
+    for extra in ("lib/python3/site-packages/evil.py", "bin/python3", "python/evil", ".tmp/x", ".wheels/evil-1.0-py3-none-any.whl"):
+        with Prefix() as p:
+            p.play_uv()
+            lock_sha256 = put(p, wheels.wheel("mx-a"))
+            path = pathlib.Path(p.path, extra)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            equal((extra, p.install(lock_sha256)[0]["error"]["kind"]), (extra, "internal"))
+            equal(os.path.exists(p.top + "/called.json"), False)
+
+
 def test_a_wheel_that_is_a_link():
     with Prefix() as p:
         p.play_uv()
