@@ -2,12 +2,14 @@
 """Killed in the middle of a preparation: the daemon, the launcher, the unit itself. Again, it works, and nothing is
 left."""
 
+import contextlib
 import os
 import signal
 
 import wheels
 from lib import Client, main_pid, show, timeout, wait_until
-from packages import (FETCHES, INSTALLS, SETS, complete, names, nothing_is_left, output, packages, start, told, wait_for_unit)
+from packages import (FETCHES, INSTALLS, PARSES, SETS, complete, names, nothing_is_left, output, packages, start, told,
+                      wait_for_unit)
 
 DAEMON, LAUNCHER = "mcp-exec.service", "mcp-exec-launcher.service"
 # An installation that takes its time: many files to write and to compile.
@@ -16,7 +18,10 @@ MANY = {f"mx_heavy/m{i}.py": f"x = {i}\n" + "def f(a, b):\n    return [a + b for
 
 def kill(unit):
     pid = main_pid(unit)
-    os.kill(pid, signal.SIGKILL)
+    if not pid:
+        return                  # it was over before
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
     wait_until(lambda: show(unit, "MainPID")["MainPID"] != str(pid), 20, f"{unit} is gone")
 
 
@@ -52,6 +57,27 @@ def test_killed_while_fetching():
         with Client() as client:
             del index.behaviours["mx_slow-1.0-py3-none-any.whl"]
             assert output(client, "import mx_slow; print(mx_slow.x)", "mx-slow") == "1\n"
+            nothing_is_left()
+            assert len(complete()) == 1, names()
+
+
+@timeout(120)
+def test_killed_while_reading_what_the_script_needs():
+    """So short that it may be over before the kill; a daemon that lives answers in any case."""
+    with packages():
+        for i, victim in enumerate(("unit", LAUNCHER, DAEMON)):
+            with Client() as client:
+                reply = start(client, f"# {i}\nprint({i})", f"mx-base!=9.{i}")
+                unit = wait_for_unit(PARSES)
+                kill(unit if victim == "unit" else victim)
+                try:
+                    result = reply.result(100)
+                except ConnectionError:
+                    assert victim == DAEMON
+                else:
+                    assert victim != DAEMON and (result.get("isError") or told(result)["stdout"] == f"{i}\n"), result
+        with Client() as client:
+            assert output(client, "import mx_base; print(mx_base.x)", "mx-base!=9.9") == "1\n"
             nothing_is_left()
             assert len(complete()) == 1, names()
 
