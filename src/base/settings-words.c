@@ -104,8 +104,10 @@ static bool is_distribution(const char *word) {
 }
 
 static bool is_moment(const char *word) {
+        size_t n = word[0] == 'P' ? strspn(word + 1, DIGITS) : 0;
+
         if (word[0] == 'P')
-                return is_made_of(word + 1, DIGITS "TYMWDHS");
+                return n > 0 && n <= 5 && (streq(word + 1 + n, "D") || streq(word + 1 + n, "W"));
         return strlen(word) >= strlen("2026-01-01") && strspn(word, DIGITS) == 4 && word[4] == '-' &&
                is_made_of(word, DIGITS "-:.+TZ");
 }

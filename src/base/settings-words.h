@@ -25,7 +25,7 @@ typedef enum Kind {
         KIND_URL,         /* one, or empty */
         KIND_URLS,
         KIND_DISTRIBUTIONS, /* names of Python packages */
-        KIND_MOMENT,      /* a date, a time of day with it, or a span in ISO 8601; or empty */
+        KIND_MOMENT,      /* a date, a time of day with it, or a span of days or weeks (P7D); or empty */
         KIND_CONTROLLERS, KIND_ENDPOINTS, KIND_HINTS, /* masks of known words */
         _KIND_MAX,
 } Kind;

@@ -34,7 +34,7 @@ static int learn(const ToolRegistry *registry, const ExecSandboxInfo *info, Envi
         python_facts(registry->python, &f->python);
         (void) python_foreach_set(registry->python, count_set, &f->n_sets);
         if (!info->is_known)
-                return 0;
+                return tool_interpreters_scan(registry->settings, &f->interpreters);
         for (size_t i = 0; i < ELEMENTSOF(info->hello.interpreters); i++)
                 if (*info->hello.interpreters[i]) {
                         r = tool_interpreters_add(info->hello.interpreters[i], &f->interpreters);

@@ -79,7 +79,7 @@ static const KeyRow rows[] = {
         { "Packages", "CaBundle", "", "/etc/ssl/company.pem", NULL, { "company.pem", "/etc/ssl/" } },
         { "Packages", "PythonMirror", "", "https://mirror.example/pythons", NULL, { "mirror.example" } },
         { "Packages", "ExcludeNewer", "", "2026-01-31T12:00:00Z", NULL,
-          { "yesterday", "31.1.2026", "7 days", "P", "2026" } },
+          { "yesterday", "31.1.2026", "7 days", "P", "PT5H" } },
         { "Packages", "AllowPackages", "", "numpy Pillow django-*", NULL,
           { "-r", "a/b", "*-x", "numpy>=2", "a*b", "--index-url=x" } },
         { "Packages", "DenyPackages", "", "*", NULL, { "**", "a,b" } },

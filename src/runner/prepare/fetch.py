@@ -39,6 +39,15 @@ def toml_list(entries):
     return "[" + ", ".join(json.dumps(entry) for entry in entries) + "]"
 
 
+def moment(text):
+    """Of a span such as P7D the time to which it leads back; a date stays as it is."""
+    found = re.fullmatch(r"P(\d{1,5})([DW])", text)
+    if not found:
+        return text
+    days = int(found[1]) * (7 if found[2] == "W" else 1)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - days * 86400))
+
+
 class Fetch:
     def __init__(self, order):
         self.order = order
@@ -116,7 +125,7 @@ class Fetch:
         if order["ca_bundle"]:
             environment["SSL_CERT_FILE"] = order["ca_bundle"]
         # The earlier of two dates; both are in ISO's order.
-        newest = min(filter(None, (order["exclude_newer"], order["tool_uv"].get("exclude-newer", ""))), default="")
+        newest = min(filter(None, (moment(order["exclude_newer"]), order["tool_uv"].get("exclude-newer", ""))), default="")
         if newest:
             environment["UV_EXCLUDE_NEWER"] = newest
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") if order["proxy"] else ():

@@ -3,6 +3,7 @@
 """fetch: the choice of wheels, the downloads from an index that is honest or not, and what becomes of uv's words. uv is
 played; test_real_uv.py has the real one."""
 
+import datetime
 import hashlib
 import json
 import os
@@ -87,6 +88,19 @@ def test_what_uv_is_told():
               {"PATH": "/nonexistent", "UV_DEFAULT_INDEX": "http://index/", "UV_INDEX": "http://e1/ http://e2/",
                "HTTPS_PROXY": "http://proxy:1", "https_proxy": "http://proxy:1", "NO_PROXY": "local",
                "UV_EXCLUDE_NEWER": "2025-01-01", "PIP_INDEX_URL": None, "X": None, "NETRC": None})
+
+
+def test_a_span_before_now_is_a_bound_that_no_script_moves():
+    for script, is_ours in (("2020-01-01", False), ("2999-01-01", True), ("", True)):
+        with Prefix() as p:
+            p.play_uv(lock="packages = []\n")
+            p.fetch(["a"], index_url="http://index/", exclude_newer="P1W", tool_uv={"exclude-newer": script} if script else {})
+            told = json.loads(pathlib.Path(p.top, "called.json").read_text())["environment"]["UV_EXCLUDE_NEWER"]
+            if not is_ours:
+                equal(told, script)
+                continue
+            ago = datetime.datetime.now(datetime.timezone.utc) - datetime.datetime.fromisoformat(told.replace("Z", "+00:00"))
+            equal(ago.days, 7)
 
 
 def test_an_interpreter_of_its_own():
