@@ -99,7 +99,7 @@ static int attach(Python *p, ExecRequest *request, const PythonScript *script, b
                 return -ENOMEM;
         a->python = p;
         a->is_default = is_default;
-        r = need_new(p, script, &handlers, a, &a->need);
+        r = need_new(p, script, request->principal ?: "", &handlers, a, &a->need);
         if (r < 0) {
                 free(a);
                 return r;

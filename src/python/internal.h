@@ -19,6 +19,7 @@
 #include "base/strv.h"
 #include "exec/exec.h"
 #include "exec/list.h"
+#include "exec/queue.h"
 #include "python/answer.h"
 #include "python/index.h"
 #include "python/memory.h"
@@ -48,6 +49,7 @@ struct Python {
         size_t n_cache;
         LIST_HEAD(Parse) parses;
         LIST_HEAD(Preparation) preparations;
+        Queue parses_waiting, preparations_waiting; /* served in turn: nobody waits for all of another's */
         LIST_HEAD(Removal) removals;
         LIST_HEAD(Need) needs;
         LIST_HEAD(PythonQuery) queries;

@@ -17,7 +17,7 @@ struct Need {
         Python *python; /* NULL: the room has gone */
         Buffer text; /* what PARSE reads of the script */
         char **dependencies;
-        char *python_version;
+        char *principal, *python_version;
         const NeedHandlers *handlers;
         void *userdata;
 
@@ -210,6 +210,7 @@ static void need_prepare(Need *n, const WireHello *hello, const char *key) {
         if (preparation_join(n->python,
                              &(const PreparationOrder){
                                      .request = key,
+                                     .principal = n->principal,
                                      .python = hello->interpreters[n->parsed->interpreter],
                                      .version = n->parsed->interpreter_version,
                                      .requirements = n->parsed->requirements,
@@ -260,6 +261,7 @@ static void need_parse(Need *n) {
                 .text_bytes = n->text.n_bytes,
                 .dependencies = n->dependencies,
                 .python_version = n->python_version,
+                .principal = n->principal,
         };
         Parsed *parsed;
         SetEntry *e;
@@ -322,12 +324,12 @@ void need_continue_all(Python *p, const char *why) {
         } while (n);
 }
 
-int need_new(Python *p, const PythonScript *script, const NeedHandlers *handlers, void *userdata,
-             Need **ret) {
+int need_new(Python *p, const PythonScript *script, const char *principal, const NeedHandlers *handlers,
+             void *userdata, Need **ret) {
         _cleanup_(need_freep) Need *n = NULL;
         int r;
 
-        assert(p && script && handlers && handlers->on_ready && handlers->on_failed);
+        assert(p && script && principal && handlers && handlers->on_ready && handlers->on_failed);
         assert(ret);
 
         n = calloc(1, sizeof(Need));
@@ -350,6 +352,8 @@ int need_new(Python *p, const PythonScript *script, const NeedHandlers *handlers
                         return r;
         }
         r = str_copy(&n->python_version, script->python_version);
+        if (r >= 0)
+                r = str_copy(&n->principal, principal);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(n);
@@ -387,6 +391,7 @@ Need* need_free(Need *n) {
         buffer_done(&n->text);
         strv_free(n->dependencies);
         free(n->python_version);
+        free(n->principal);
         free(n);
         return NULL;
 }

@@ -14,8 +14,9 @@ typedef struct NeedHandlers {
         void (*on_failed)(Need *n, ExecStatus status, const char *message, void *userdata);
 } NeedHandlers;
 
-int need_new(Python *p, const PythonScript *script, const NeedHandlers *handlers, void *userdata,
-             Need **ret);
+/* principal: whose turn it takes; "" for the administrator. */
+int need_new(Python *p, const PythonScript *script, const char *principal, const NeedHandlers *handlers,
+             void *userdata, Need **ret);
 Need* need_free(Need *n);
 DEFINE_CLEANUP(Need*, need_free);
 void need_start(Need *n);

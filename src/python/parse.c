@@ -75,11 +75,14 @@ struct Parse {
         Step *step; /* NULL: waits for its turn */
         GrammarPolicy policy;
         LIST_HEAD(ParseClient) clients;
+        QueueItem waiting; /* for its turn */
         LIST_LINK(Parse) parses;
 };
 
 static void parse_free(Parse *q) {
         LIST_REMOVE(&q->python->parses, parses, q);
+        if (q->waiting.line)
+                queue_remove(&q->python->parses_waiting, &q->waiting);
         step_free(q->step);
         buffer_done(&q->order);
         free(q);
@@ -199,7 +202,8 @@ int parse_key(Python *p, const ParseInput *input, char ret[static SHA256_HEX_CHA
         return 0;
 }
 
-static int parse_new(Python *p, const ParseOrder *o, const char *key, Parse **ret) {
+static int parse_new(Python *p, const ParseOrder *o, const char *key, const char *principal,
+                     Parse **ret) {
         Parse *q;
         int r;
 
@@ -216,6 +220,8 @@ static int parse_new(Python *p, const ParseOrder *o, const char *key, Parse **re
         memcpy(q->key, key, sizeof(q->key));
         LIST_APPEND(&p->parses, parses, q);
         r = order_write_parse(o, &q->order);
+        if (r >= 0)
+                r = queue_push(&p->parses_waiting, principal ?: "", &q->waiting);
         if (r < 0) {
                 parse_free(q);
                 return r;
@@ -247,7 +253,7 @@ int parse_submit(Python *p, const ParseInput *input, ParseClient *c, Parsed **re
         }
         for (q = p->parses.first; q && !streq(q->key, key);)
                 q = q->parses.next;
-        r = q ? 0 : parse_new(p, &o, key, &q);
+        r = q ? 0 : parse_new(p, &o, key, input->principal, &q);
         if (r < 0)
                 return r;
         c->parse = q;
@@ -276,10 +282,12 @@ void parse_update(Python *p) {
 
         for (const Parse *q = p->parses.first; q; q = q->parses.next)
                 n_running += q->step != NULL;
-        for (Parse *q = p->parses.first, *next; q && n_running < PARSES_MAX; q = next) {
-                next = q->parses.next;
-                if (q->step)
-                        continue;
+        while (n_running < PARSES_MAX) {
+                QueueItem *item = queue_pop(&p->parses_waiting);
+                Parse *q = (Parse *) ((char *) item - offsetof(Parse, waiting));
+
+                if (!item)
+                        return;
                 if (parse_start(q) >= 0)
                         n_running++;
                 else {

@@ -19,7 +19,7 @@ typedef struct ParseInput {
         const char *text;
         size_t text_bytes;
         char *const *dependencies;
-        const char *python_version;
+        const char *python_version, *principal;
         bool wants_syntax;
 } ParseInput;
 

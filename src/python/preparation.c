@@ -46,11 +46,14 @@ struct Preparation {
         Step *step;
         char phase[STEP_PHASE_CHARS_MAX + 1];
         LIST_HEAD(PreparationClient) clients;
+        QueueItem waiting; /* for a place among those that are made */
         LIST_LINK(Preparation) preparations;
 };
 
 static void preparation_free(Preparation *q) {
         LIST_REMOVE(&q->python->preparations, preparations, q);
+        if (q->waiting.line)
+                queue_remove(&q->python->preparations_waiting, &q->waiting);
         step_free(q->step);
         safe_close(q->leaf_fd);
         fetched_done(&q->fetched);
@@ -345,6 +348,8 @@ static int preparation_new(Python *p, const PreparationOrder *order, Preparation
                 r = str_copy(&q->tool_uv, order->tool_uv);
         STRV_FOREACH(s, order->requirements)
                 r = r < 0 ? r : strv_extend(&q->requirements, *s);
+        if (r >= 0)
+                r = queue_push(&p->preparations_waiting, order->principal, &q->waiting);
         if (r < 0) {
                 preparation_free(q);
                 return r;
@@ -397,9 +402,12 @@ void preparation_update(Python *p) {
 
         for (const Preparation *q = p->preparations.first; q; q = q->preparations.next)
                 n_running += q->state != PREPARATION_WAITING;
-        for (Preparation *q = p->preparations.first; q && n_running < n_max; q = q->preparations.next) {
-                if (q->state != PREPARATION_WAITING)
-                        continue;
+        while (n_running < n_max) {
+                QueueItem *item = queue_pop(&p->preparations_waiting);
+                Preparation *q = (Preparation *) ((char *) item - offsetof(Preparation, waiting));
+
+                if (!item)
+                        return;
                 q->started_usec = now_monotonic_usec();
                 if (preparation_fetch(q) >= 0) {
                         preparation_set_phase(q, "resolving");

@@ -17,6 +17,7 @@ struct PreparationClient {
 
 typedef struct PreparationOrder {
         const char *request; /* the key */
+        const char *principal; /* whose turn it takes: who asks first */
         const char *python, *version;
         char *const *requirements;
         const char *tool_uv;

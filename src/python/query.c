@@ -137,6 +137,7 @@ static void query_parse(PythonQuery *q) {
                                  .text_bytes = q->text_bytes,
                                  .dependencies = q->dependencies,
                                  .python_version = q->python_version,
+                                 .principal = q->principal,
                                  .wants_syntax = true,
                          },
                          &q->parse, &q->parsed);
@@ -246,7 +247,7 @@ int python_prepare(Python *p, const PythonScript *script,
                 return r;
         q->on_phase = on_phase;
         q->on_done = on_done;
-        r = need_new(p, script, &handlers, q, &q->need);
+        r = need_new(p, script, "", &handlers, q, &q->need);
         if (r < 0)
                 return r;
         if (ret)

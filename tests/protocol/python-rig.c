@@ -81,8 +81,8 @@ void python_rig_teardown(PythonRig *r) {
         *r = (PythonRig){};
 }
 
-void python_rig_submit(PythonRig *r, Run *run, const char *requirements) {
-        ExecRequest *q = rig_request("local", "print('ran')", NULL, 10 * USEC_PER_SEC);
+void python_rig_submit_as(PythonRig *r, Run *run, const char *principal, const char *requirements) {
+        ExecRequest *q = rig_request(principal, "print('ran')", NULL, 10 * USEC_PER_SEC);
         _cleanup_strv_ char **l = NULL;
         char message[512];
         bool has_version;
@@ -97,6 +97,10 @@ void python_rig_submit(PythonRig *r, Run *run, const char *requirements) {
                                    .python_version = has_version ? l[0] + 7 : NULL,
                            }) >= 0);
         need(rig_submit_request(r->rig, run, q, message) == 0);
+}
+
+void python_rig_submit(PythonRig *r, Run *run, const char *requirements) {
+        python_rig_submit_as(r, run, "local", requirements);
 }
 
 void python_rig_run(PythonRig *r, Run *run, const char *requirements) {

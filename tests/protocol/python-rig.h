@@ -23,6 +23,7 @@ void python_rig_teardown(PythonRig *r); /* removes the directories */
 
 /* A run of "print" with these requirements, one word each; the first may be "python=VERSION". */
 void python_rig_submit(PythonRig *r, Run *run, const char *requirements);
+void python_rig_submit_as(PythonRig *r, Run *run, const char *principal, const char *requirements);
 void python_rig_run(PythonRig *r, Run *run, const char *requirements); /* and waits */
 bool python_rig_wait_idle(PythonRig *r);
 

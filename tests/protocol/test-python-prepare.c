@@ -112,6 +112,37 @@ TEST(who_leaves_does_not_end_it_for_others_and_the_last_one_does) {
         python_rig_teardown(r);
 }
 
+static bool waits_for_others(const void *data) {
+        const Run *run = data;
+
+        return run->n_done > 0 || streq(exec_job_phase(run->job), "waiting for other preparations");
+}
+
+TEST(a_principal_with_many_preparations_does_not_keep_another_one_waiting) {
+        static const char *const slow[] = { "slow a", "slow b", "slow c", "slow d" };
+        PythonRig *r = python_rig_setup();
+        Run runs[ELEMENTSOF(slow)], other;
+
+        r->rig->settings->packages.prepare_parallel = 1;
+        python_rig_start(r);
+        for (size_t i = 0; i < ELEMENTSOF(slow); i++) {
+                python_rig_submit_as(r, runs + i, "greedy", slow[i]);
+                ASSERT_TRUE(rig_wait(r->rig, i == 0 ? is_fetching : waits_for_others, runs + i));
+        }
+        python_rig_submit_as(r, &other, "modest", "alpha");
+        ASSERT_TRUE(rig_wait(r->rig, waits_for_others, &other));
+        /* Two of the greedy one's end, and three would take a minute each. */
+        exec_job_cancel(runs[0].job);
+        ASSERT_TRUE(rig_wait(r->rig, is_fetching, runs + 1));
+        exec_job_cancel(runs[1].job);
+        ASSERT_TRUE(rig_wait_done(r->rig, &other));
+        assert_ran(&other);
+        exec_job_cancel(runs[2].job);
+        exec_job_cancel(runs[3].job);
+        ASSERT_TRUE(python_rig_wait_idle(r));
+        python_rig_teardown(r);
+}
+
 TEST(budget_ends_it) {
         PythonRig *r = python_rig_setup();
         Run run;
