@@ -8,6 +8,7 @@ What the index says is hostile, and so are the wheels, which nobody looks into h
 """
 
 
+import datetime
 import hashlib
 import json
 import os
@@ -46,6 +47,17 @@ def moment(text):
         return text
     days = int(found[1]) * (7 if found[2] == "W" else 1)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - days * 86400))
+
+
+def instant(text):
+    """Of a date or time, for comparison. A date means its end, as it does to uv."""
+    try:
+        time_of = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise Failed("internal", f"The date {printable(text, 40)} is not understood.") from None
+    if len(text) == len("2026-01-31"):
+        time_of += datetime.timedelta(days=1)
+    return time_of if time_of.tzinfo else time_of.replace(tzinfo=datetime.timezone.utc)
 
 
 class Fetch:
@@ -124,8 +136,8 @@ class Fetch:
             environment["NETRC"] = credentials
         if order["ca_bundle"]:
             environment["SSL_CERT_FILE"] = order["ca_bundle"]
-        # The earlier of two dates; both are in ISO's order.
-        newest = min(filter(None, (moment(order["exclude_newer"]), order["tool_uv"].get("exclude-newer", ""))), default="")
+        newest = min(filter(None, (moment(order["exclude_newer"]), order["tool_uv"].get("exclude-newer", ""))),
+                     key=instant, default="")
         if newest:
             environment["UV_EXCLUDE_NEWER"] = newest
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") if order["proxy"] else ():

@@ -128,6 +128,20 @@ def test_an_interpreter_that_cannot_be_had():
         contains(message, "==3.99.*")
 
 
+def test_the_earlier_of_two_dates():
+    for one, other, expected in (("2026-01-31", "2026-02-01", "2026-01-31"),
+                                 # A date means its end.
+                                 ("2026-01-31", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z"),
+                                 ("2026-01-31", "2026-02-01T00:00:01Z", "2026-01-31"),
+                                 ("2026-01-31T01:00:00Z", "2026-01-31T02:00:00+02:00", "2026-01-31T02:00:00+02:00"),
+                                 ("", "2026-01-31", "2026-01-31"), ("2026-01-31", "", "2026-01-31")):
+        with Prefix() as p:
+            p.play_uv(lock="packages = []\n")
+            p.fetch(["x"], exclude_newer=one, tool_uv={"exclude-newer": other} if other else {})
+            called = json.loads(pathlib.Path(p.top, "called.json").read_text())
+            equal((one, other, called["environment"]["UV_EXCLUDE_NEWER"]), (one, other, expected))
+
+
 # --- the choice ----------------------------------------------------------------------------------------------------------
 
 def test_the_best_wheel_for_this_interpreter():
