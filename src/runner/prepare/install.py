@@ -95,7 +95,7 @@ class Install:
         limits = {"files": self.order["max_files"], "bytes": self.order["max_set_bytes"]}
         for facts in self.packages:
             self.seconds_left()
-            wheel = Wheel(self.prefix + "/.wheels", facts)
+            wheel = Wheel(self.prefix + "/.wheels", facts, has_python=bool(self.own_python))
             wheel.check_hash()
             wheel.check_content(limits)
 
@@ -127,10 +127,27 @@ class Install:
                    self.prefix + "/.wheels", "--require-hashes", "--no-deps", "--no-build", "--no-sources",
                    "--no-python-downloads", "--no-compile-bytecode", "--link-mode", "hardlink", "--no-progress", "--color",
                    "never", "--python", self.python, "--prefix", self.prefix, "-r", "requirements.txt"]
+        interpreter = self.look_at_python()
         status, text = run_child(command, self.work, self.environment, self.seconds_left(), preexec_fn=self.limit_uv)
         self.seconds_left()
         if status != 0:
             raise self.explain(text, status)
+        # It starts again right below. Whatever a package managed to put there must not run here.
+        if self.look_at_python() != interpreter:
+            raise Failed("wheel", "A package would change the interpreter of the set. Nothing was installed.")
+
+    def look_at_python(self):
+        """{path: what changes with any change} of the set's own interpreter. Nobody can set the time of a change."""
+        result = {}
+        directories = [self.prefix + "/python"] if self.own_python else []
+        while directories:
+            with os.scandir(directories.pop()) as entries:
+                for entry in entries:
+                    info = entry.stat(follow_symlinks=False)
+                    result[entry.path] = (info.st_ino, info.st_mode, info.st_size, info.st_ctime_ns)
+                    if stat.S_ISDIR(info.st_mode):
+                        directories.append(entry.path)
+        return result
 
     def limit_uv(self):
         # One file cannot be larger than the set; a wheel may lie about the size of what is in it.

@@ -18,8 +18,9 @@ INTERPRETER = re.compile(r"python(\d+(\.\d+)*)?t?(-config)?", re.IGNORECASE)
 class Wheel:
     """One wheel file, and whether it is one that may be unpacked."""
 
-    def __init__(self, directory, facts):
+    def __init__(self, directory, facts, has_python):
         self.facts = facts
+        self.has_python = has_python    # the set has an interpreter of its own, in python/
         self.file = facts["file"]
         self.path = directory + "/" + self.file
 
@@ -93,6 +94,8 @@ class Wheel:
         if scheme == "data" and rest:
             if rest[0] in OWN or rest[0].startswith(".removed-"):
                 self.refuse(f"{shown} in it would replace a file of the set itself")
+            if self.has_python and rest[0] == "python":
+                self.refuse(f"{shown} in it would replace the interpreter")
             if rest[0] in ("bin", "lib", "lib64") and len(rest) == 1 and not shown.endswith("/'"):
                 self.refuse(f"{shown} in it would stand in the place of a directory")
         script = rest[0] if scheme == "scripts" and rest else rest[1] if rest[:1] == ["bin"] and rest[1:] else ""

@@ -5,6 +5,7 @@ environment in called.json."""
 import json
 import os
 import pathlib
+import shutil
 import sys
 import zipfile
 
@@ -34,5 +35,7 @@ elif sys.argv[1:3] == ["pip", "install"] and played["status"] == 0:
     for wheel in pathlib.Path(option("--find-links")).iterdir():
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site)
+    for data in site.glob("*.data/data"):
+        shutil.copytree(data, option("--prefix"), dirs_exist_ok=True)
 sys.stderr.write(played["stderr"])
 sys.exit(played["status"])

@@ -99,6 +99,28 @@ def test_a_set_with_an_interpreter_of_its_own():
         equal((facts["python"], [e["name"] for e in facts["packages"]]), (rig.PYTHON, ["mx-a", "python"]))
 
 
+def test_a_package_cannot_change_the_interpreter_that_compiles_it():
+    top = f"python/cpython-3.{MINOR}.9-x"
+    own = f"{top}/bin/python3.{MINOR}"
+    hostile = "#!/bin/sh\ntouch /tmp/hostile-own-python\n"
+    for path, is_seen_by_us in ((own, True), (f"{top}/lib/python3.{MINOR}/encodings/__init__.py", True), (own, False)):
+        with Prefix() as p:
+            p.play_uv()
+            os.makedirs(os.path.dirname(f"{p.path}/{own}"))
+            shutil.copy(rig.PYTHON, f"{p.path}/{own}")
+            files = {f"mx_a-1.0.data/data/{path}": (hostile, 0o100755)} if is_seen_by_us else {}
+            lock_sha256 = put(p, wheels.wheel("mx-a", "1.0", files), python=own)
+            if not is_seen_by_us:
+                # A reader of archives that finds in them what we do not.
+                text = pathlib.Path(p.uv).read_text().replace(
+                    "sys.stderr.write(", f"pathlib.Path({p.path + '/' + own!r}).write_text({hostile!r})\nsys.stderr.write(")
+                pathlib.Path(p.uv).write_text(text)
+            error = p.install(lock_sha256)[0]["error"]
+            equal(error["kind"], "wheel")
+            contains(error["message"], "the interpreter")
+            equal(os.path.exists("/tmp/hostile-own-python"), False)
+
+
 def test_interpreters_that_lead_elsewhere():
     own = f"python/cpython-3.{MINOR}.9-x/bin/python3.{MINOR}"
     with Prefix() as p:
