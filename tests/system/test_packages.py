@@ -8,8 +8,8 @@ import pwd
 
 from births import Births
 from lib import Client, StdioClient, failed_units, minimal_environment, needs, sh, text_of, timeout, wait_until
-from packages import (FETCHES, UV, Preparations, complete, names, nothing_is_left, output, packages, refusal, run, start,
-                      told, units_that)
+from packages import (FETCHES, UV, Preparations, complete, names, nothing_is_left, one_release, output, packages, refusal,
+                      run, start, told, units_that)
 
 BLOCK = '# /// script\n# dependencies = ["mx-demo"]\n# ///\n'
 
@@ -213,6 +213,21 @@ def test_a_set_is_evicted_only_when_nobody_uses_it():
         ended = client.call("cancel_run", {"run_id": user["run_id"]})["structuredContent"]
         assert (ended["status"], ended["stderr"]) == ("cancelled", ""), ended
         assert ended["stdout"].startswith("demo 1.0\n"), ended
+        nothing_is_left()
+
+
+@timeout(180)
+@one_release
+def test_eviction_under_load_fails_nobody():
+    modules = {"mx-demo==1.0": "mx_demo", "mx-base": "mx_base", "mx-modes": "mx_world", "mx-bad-sources": "mx_bad.good"}
+    with packages("SetsMax=1", "PrepareParallel=4"), Client() as client:
+        for _ in range(2):
+            replies = [start(client, f"import time\ntime.sleep(0.3)\nimport {module}\nprint('fine')", each)
+                       for each, module in modules.items() for _ in range(3)]
+            for reply in replies:
+                result = told(reply.result(120))
+                assert (result["status"], result["stdout"], result["stderr"]) == ("ok", "fine\n", ""), result
+        wait_until(lambda: len(names()) <= 1, 30, "no more sets than there may be")
         nothing_is_left()
 
 

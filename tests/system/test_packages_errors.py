@@ -5,12 +5,9 @@ import os
 import pathlib
 
 import wheels
-from lib import Client, failed_units, journal, journal_cursor, needs, processes_with, sh, timeout
-from packages import (FETCHES, SETS, complete, names, nothing_is_left, output, packages, refusal, run, start, told,
-                      wait_for_unit)
-
-# What uv and our own programs say is the same on every release.
-one_release = needs("systemd>=257", "systemd<258")
+from lib import Client, failed_units, journal, journal_cursor, processes_with, sh, timeout
+from packages import (FETCHES, SETS, complete, names, nothing_is_left, one_release, output, packages, refusal, run,
+                      start, told, wait_for_unit)
 
 # What a script names, and words of the answer.
 REFUSED = {
