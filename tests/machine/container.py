@@ -78,7 +78,8 @@ class Container:
     def _boot(self):
         # Hybrid or v1 layouts hide what systemd needs; sid refuses to boot on them.
         env = os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
-        argv = ["setpriv", "--pdeathsig", "KILL",
+        # TERM, on which nspawn has the machine shut itself down: killed, it would leave the machine's PID 1 behind.
+        argv = ["setpriv", "--pdeathsig", "TERM",
                 "systemd-nspawn", "--quiet", "--register=no", "--keep-unit",
                 f"--directory={self.tree.root}", *self._network(), "--console=pipe", "--link-journal=no",
                 "--resolv-conf=off", "--timezone=off", "--hostname=test-machine"]
