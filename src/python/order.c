@@ -78,7 +78,6 @@ static void write_fetch_body(JsonWriter *w, const SetOrder *o) {
         write_list(w, "requirements", o->requirements);
         json_key(w, "tool_uv");
         json_raw(w, o->tool_uv, strlen(o->tool_uv));
-        write_list(w, "allow", s->allow_packages);
         write_list(w, "deny", s->deny_packages);
         write_string(w, "index_url", s->index_url);
         write_list(w, "extra_index_urls", s->extra_index_urls);

@@ -284,10 +284,11 @@ void parse_update(Python *p) {
                 n_running += q->step != NULL;
         while (n_running < PARSES_MAX) {
                 QueueItem *item = queue_pop(&p->parses_waiting);
-                Parse *q = (Parse *) ((char *) item - offsetof(Parse, waiting));
+                Parse *q;
 
                 if (!item)
                         return;
+                q = (Parse *) ((char *) item - offsetof(Parse, waiting));
                 if (parse_start(q) >= 0)
                         n_running++;
                 else {

@@ -404,10 +404,11 @@ void preparation_update(Python *p) {
                 n_running += q->state != PREPARATION_WAITING;
         while (n_running < n_max) {
                 QueueItem *item = queue_pop(&p->preparations_waiting);
-                Preparation *q = (Preparation *) ((char *) item - offsetof(Preparation, waiting));
+                Preparation *q;
 
                 if (!item)
                         return;
+                q = (Preparation *) ((char *) item - offsetof(Preparation, waiting));
                 q->started_usec = now_monotonic_usec();
                 if (preparation_fetch(q) >= 0) {
                         preparation_set_phase(q, "resolving");
