@@ -70,6 +70,7 @@ def find_block(script, findings):
     # As Python divides its source. A byte order mark is no part of the first line.
     lines = re.split(r"\r\n|\n|\r", script.removeprefix("\ufeff"))
     block = None
+    unclosed = 0    # in lines before this one nothing more can be closed
     i = 0
     while i < len(lines):
         line = lines[i]
@@ -81,9 +82,11 @@ def find_block(script, findings):
             continue
         if opening[1] != "script" and opening[1].lower() == "script":
             report_nearly(line, i, findings)
-        closing, end = find_end(lines, i)
+        closing, end = find_end(lines, i) if i >= unclosed else (None, unclosed)
         is_script = opening[1] == "script"
         if closing is None:
+            # Else a comment with many openings would be read to its end for each of them.
+            unclosed = end
             if is_script:
                 report_unclosed(lines, i, end, findings)
             i += 1

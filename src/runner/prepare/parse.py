@@ -9,6 +9,7 @@ is passed on is written anew from what was understood, never copied.
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 
@@ -20,9 +21,11 @@ from requirement import (REQUIREMENT_BYTES_MAX, SPEC, InvalidSpecifier, InvalidV
 REQUIREMENTS_MAX = 200
 FINDINGS_MAX = 100
 INTERPRETERS_MAX = 64
+READ_CPU_SECONDS = 5     # far more than anything takes that somebody wrote
 SYNTAX_SECONDS = 10
 SYNTAX_MEMORY_BYTES = 1 << 30
-DEFAULTS = {"script": "", "dependencies": [], "python_version": "", "check_syntax": True, "interpreters": [], "policy": {}}
+DEFAULTS = {"script": "", "dependencies": [], "python_version": "", "check_syntax": True,
+            "read_cpu_s": READ_CPU_SECONDS, "interpreters": [], "policy": {}}
 
 ERROR, WARNING = "error", "warning"
 KNOWN_KEYS = ("dependencies", "requires-python", "tool")
@@ -53,6 +56,10 @@ else:
 for part in where:
     sys.stdout.buffer.write(ascii(part).encode() + b"\\n")
 """
+
+
+class TooSlow(BaseException):
+    """The text was made to be slow to read. No library takes it for an error of its own."""
 
 
 class Findings:
@@ -110,10 +117,10 @@ class Reader:
         if metadata is None:
             return
         block = self.block
-        for key in metadata:
-            if key not in KNOWN_KEYS:
-                self.findings.warning("metadata", f"The key {shown(key)} of the block is not known and is ignored.",
-                                      *block.place_of_key(key))
+        # Each is looked for in the whole block, and no more than these are told.
+        for key in [key for key in metadata if key not in KNOWN_KEYS][:FINDINGS_MAX]:
+            self.findings.warning("metadata", f"The key {shown(key)} of the block is not known and is ignored.",
+                                  *block.place_of_key(key))
         dependencies = metadata.get("dependencies", [])
         if not isinstance(dependencies, list):
             self.findings.error("metadata", "'dependencies' in the block must be a list of strings.",
@@ -174,6 +181,18 @@ class Reader:
                                     "come from is the administrator's to say. Taken are "
                                     f"{', '.join((*TOOL_UV_KEYS, *TOOL_UV_LISTS))}.", *where)
 
+    def read_in_time(self):
+        def stop(*_):
+            raise TooSlow
+
+        signal.signal(signal.SIGVTALRM, stop)
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, self.order["read_cpu_s"])
+            self.read_script()
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        except TooSlow:
+            self.findings.error("limit", "What the script says about its packages takes too long to read. Make it simpler.")
+
     def read_script(self):
         script = self.order["script"]
         self.block = find_block(script, self.findings)
@@ -233,7 +252,7 @@ class Reader:
         return "==" + ".".join(map(str, prefix)) + (".*" if len(prefix) < 3 else "") if prefix else ""
 
     def answer(self):
-        self.read_script()
+        self.read_in_time()
         versions = self.versions()
         index, path, version = self.choose(versions)
         if self.order["check_syntax"] and "python" not in self.tool_uv:

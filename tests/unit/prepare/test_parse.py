@@ -123,6 +123,18 @@ def test_toml_that_is_meant_to_hurt():
     equal([f[:3] for f in findings("# /// script\n# x = '" + "y" * 70000 + "'\n# ///\n")], [("error", "block", 1)])
 
 
+def test_text_that_is_meant_to_take_long():
+    # Each of these took minutes, of which a unit has not one.
+    equal(findings("# /// a\n" * 120000), [])
+    equal(findings("# /// script\n" * 60000), [("error", "block", i, 1) for i in range(1, 101)])
+    keys = "".join(f"# k{i}=1\n" for i in range(6000))
+    equal(findings(f"# /// script\n{keys}# ///\n"), [("warning", "metadata", i, 3) for i in range(2, 102)])
+    dotted = "# /// script\n# " + "a." * 20000 + "b=1\n# dependencies=['six']\n# ///\n"
+    answer = parse(dotted, read_cpu_s=0.05)
+    equal([(f["severity"], f["kind"]) for f in answer["findings"]], [("error", "limit")])
+    equal(answer["requirements"], [])
+
+
 def test_keys_of_the_block():
     script = '# /// script\n# name = "x"\n# requires-python = 3\n# dependencies = "numpy"\n# tool = 1\n# ///\n'
     equal(findings(script), [("warning", "metadata", 2, 3), ("error", "metadata", 4, 3), ("error", "metadata", 3, 3),
