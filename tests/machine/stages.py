@@ -179,6 +179,8 @@ def in_vm(suite, where, names=None, exact=None, quick=False):
     also_vm."""
     try:
         shared = exchange(suite, "vm", where)
+        for folder, _, _ in uv.shared():
+            shutil.copytree(folder, shared / "uv")
         argv = ["python3", "/mnt/host/tests/run.py", "--results", "/mnt/host/results", "--where", "vm",
                 "--factor", str(vm.SLOWNESS), *(["--quick"] if quick else [])]
         if exact is not None:

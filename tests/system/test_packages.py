@@ -7,7 +7,7 @@ import pathlib
 import pwd
 
 from births import Births
-from lib import Client, StdioClient, failed_units, minimal_environment, needs, sh, text_of, timeout, wait_until
+from lib import Client, StdioClient, also_vm, failed_units, minimal_environment, needs, sh, text_of, timeout, wait_until
 from packages import (FETCHES, UV, Preparations, complete, names, nothing_is_left, one_release, output, packages, refusal,
                       run, start, told, units_that)
 
@@ -55,6 +55,7 @@ def expected(seen):
 
 
 @timeout(180)
+@also_vm        # the limits of tasks and memory that uv lives with are only there
 def test_a_script_has_its_packages_and_no_network():
     with packages() as index, Client() as client:
         seen = look(client, index.port)
