@@ -105,7 +105,7 @@ class Prefix:
         self.uv = self.top + "/uv"
         pathlib.Path(self.top, "played.json").write_text(json.dumps({"status": status, "stderr": stderr, "lock": lock}))
         program = pathlib.Path(__file__).with_name("fake_uv.py").read_text()
-        pathlib.Path(self.uv).write_text(f"#!{PYTHON} -B\n{program}")
+        pathlib.Path(self.uv).write_text(f"#!{PYTHON} -BIS\n{program}")
         os.chmod(self.uv, 0o755)
         return self
 
