@@ -3,10 +3,12 @@
 /* Connections: how many in all and from one address, and how long one may take to say what it wants. */
 
 #include <arpa/inet.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/timeutil.h"
-#include "transport/http.h"
+#include "transport/http-request.h"
 
 /* How often slow ones are looked for. */
 #define SWEEPS_PER_DEADLINE 6
@@ -77,6 +79,16 @@ const char* http_limits_message(const HttpConnection *c) {
 
 /* The library's timeout is one of silence: a header that grows by a letter now and then would hold its place
  * for ever. */
+/* The client ended what it sends, all of it was read, and it is not a whole request. The library reads once
+ * for each edge of epoll(7), and so misses an end that comes together with the last data. */
+static bool connection_is_cut(const HttpConnection *c) {
+        struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
+        int n_unread = 0;
+
+        return (!c->request || c->request->state == HTTP_READING) && poll(&p, 1, 0) > 0 &&
+               ioctl(c->fd, FIONREAD, &n_unread) >= 0 && n_unread == 0;
+}
+
 static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata) {
         const HttpServer *s = userdata;
         uint64_t now = now_monotonic_usec();
@@ -86,7 +98,8 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata) {
                 next = c->next;
                 if (c->is_held || !c->is_started)
                         http_hold_sweep(c, now, s->headers_usec / SWEEPS_PER_DEADLINE);
-                else if (!c->request && now > c->waiting_since_usec + s->headers_usec)
+                else if (connection_is_cut(c) ||
+                         (!c->request && now > c->waiting_since_usec + s->headers_usec))
                         (void) shutdown(c->fd, SHUT_RDWR);
         }
         (void) sd_event_source_set_time_relative(source, s->headers_usec / SWEEPS_PER_DEADLINE);

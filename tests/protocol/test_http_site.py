@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import time
 import urllib.parse
 
@@ -188,6 +189,19 @@ def test_place_of_a_stream_is_free_when_its_client_left_while_others_are_silent(
         stream.response.close()
         stream.connection.close()
         harness.wait_until(lambda: len(os.listdir(f"/proc/{s.process.pid}/fd")) == before, 10)
+
+
+def test_place_of_a_client_that_left_within_its_request_is_free_soon():
+    with serving() as s:
+        where = urllib.parse.urlsplit(s.url)
+        assert s.exec("print(1)")["structuredContent"]["stdout"] == "1\n"
+        head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + TOKEN + \
+               "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 50\r\n\r\n"
+        for text in (head, head + '{"jsonrpc": "2.0"', head[:30]):
+            # The end and the last data arrive as one.
+            for _ in range(25):
+                socket.create_connection((where.hostname, where.port)).sendall(text.encode())
+        harness.wait_until(lambda: _value(_get(s, "/metrics", AUTH)[2], "mcp_exec_connections") == 1, 20)
 
 
 if __name__ == "__main__":
