@@ -13,6 +13,9 @@
 #define PNG_HEAD "\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 #define PNG_TAIL "\x8\2\0\0\0\1\2\3\4\0\0\0\0IEND\xae\x42\x60\x82"
 #define PNG_SIDE(n) "\0\0" n
+#define JPEG_HEAD "\xff\xd8\xff\xe0\0\4JJ"
+#define JPEG_SIDES(height, width) "\xff\xc0\0\x0b\x8" height width "\1\1\x11\0"
+#define WEBP(chunk) "RIFF\x16\0\0\0WEBP" chunk "\0\0\0\0"
 static const char png[] = PNG_HEAD PNG_SIDE("\0\1") PNG_SIDE("\x1f\x40") PNG_TAIL;
 
 typedef struct Setup {
@@ -358,12 +361,35 @@ TEST(kinds_are_told_by_name_and_content) {
                     "application/octet-stream"),
                 ROW("a.gif", PNG_HEAD PNG_SIDE("\0\1") PNG_SIDE("\0\1") PNG_TAIL, FILE_KIND_OTHER,
                     "application/octet-stream"),
-                ROW("a.jpg", "\xff\xd8\xff\xe0\0\xff\xd9", FILE_KIND_IMAGE, "image/jpeg"),
+                ROW("a.jpg", JPEG_HEAD JPEG_SIDES("\0\1", "\0\1") "\xff\xd9", FILE_KIND_IMAGE, "image/jpeg"),
+                ROW("a.jpg", JPEG_HEAD JPEG_SIDES("\x1f\x40", "\x1f\x40") "\xff\xd9",
+                    FILE_KIND_IMAGE, "image/jpeg"),
+                ROW("a.jpg", JPEG_HEAD JPEG_SIDES("\x1f\x41", "\0\1") "\xff\xd9", FILE_KIND_BROKEN_IMAGE,
+                    "image/jpeg"),
+                ROW("a.jpg", JPEG_HEAD JPEG_SIDES("\0\1", "\xff\xff") "\xff\xd9",
+                    FILE_KIND_BROKEN_IMAGE, "image/jpeg"),
+                ROW("a.jpg", JPEG_HEAD JPEG_SIDES("\0\0", "\0\1") "\xff\xd9",
+                    FILE_KIND_BROKEN_IMAGE, "image/jpeg"),
+                ROW("a.jpg", JPEG_HEAD "\xff\xd9", FILE_KIND_BROKEN_IMAGE, "image/jpeg"),
+                ROW("a.jpg", "\xff\xd8\xff\xc0\xff\xff\0\0\1\0\1\xff\xd9",
+                    FILE_KIND_BROKEN_IMAGE, "image/jpeg"),
+                ROW("a.jpg", "\xff\xd8\xff\xff\xff\xff\xd9", FILE_KIND_BROKEN_IMAGE, "image/jpeg"),
+                ROW("a.jpg", "\xff\xd8\xff\xe0\0\xff\xd9", FILE_KIND_BROKEN_IMAGE, "image/jpeg"),
                 ROW("a.jpeg", "\xff\xd8\xff\xe0\0\xff", FILE_KIND_BROKEN_IMAGE, "image/jpeg"),
                 ROW("a.gif", "GIF89a\1\0\1\0\0\0\0;", FILE_KIND_IMAGE, "image/gif"),
                 ROW("a.gif", "GIF89a\1\0\1\0\0\0\0", FILE_KIND_BROKEN_IMAGE, "image/gif"),
                 ROW("a.gif", "GIF87a\1\0\0\0\0\0\0;", FILE_KIND_BROKEN_IMAGE, "image/gif"),
-                ROW("a.webp", "RIFF\x8\0\0\0WEBP\0\1\2\3", FILE_KIND_IMAGE, "image/webp"),
+                ROW("a.webp", WEBP("VP8 ") "\0\0\0\x9d\1\x2a\1\0\1\0", FILE_KIND_IMAGE, "image/webp"),
+                ROW("a.webp", WEBP("VP8 ") "\0\0\0\x9d\1\x2a\x41\x1f\1\0",
+                    FILE_KIND_BROKEN_IMAGE, "image/webp"),
+                ROW("a.webp", WEBP("VP8L") "\x2f\0\0\0\0\0\0\0\0\0", FILE_KIND_IMAGE, "image/webp"),
+                ROW("a.webp", WEBP("VP8L") "\x2f\0\0\xff\x0f\0\0\0\0\0",
+                    FILE_KIND_BROKEN_IMAGE, "image/webp"),
+                ROW("a.webp", WEBP("VP8X") "\0\0\0\0\x3f\x1f\0\x3f\x1f\0", FILE_KIND_IMAGE, "image/webp"),
+                ROW("a.webp", WEBP("VP8X") "\0\0\0\0\x3f\x1f\0\x40\x1f\0",
+                    FILE_KIND_BROKEN_IMAGE, "image/webp"),
+                ROW("a.webp", WEBP("VP8Y") "\0\0\0\0\0\0\0\0\0\0", FILE_KIND_BROKEN_IMAGE, "image/webp"),
+                ROW("a.webp", "RIFF\x8\0\0\0WEBP\0\1\2\3", FILE_KIND_BROKEN_IMAGE, "image/webp"),
                 ROW("a.webp", "RIFF\x9\0\0\0WEBP\0\1\2\3", FILE_KIND_BROKEN_IMAGE, "image/webp"),
                 ROW("a.webp", "RIFF\x8\0\0\0WAVE\0\1\2\3", FILE_KIND_OTHER, "application/octet-stream"),
         };
