@@ -18,9 +18,10 @@ SECONDS = 40 * 60               # of one machine, most of it for downloads and b
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 
-def _in_machine(suite, where, program, names):
+def _in_machine(suite, where, program, settings, names):
     shared = stages.exchange(suite, "index", where)
     shutil.copy(program, shared / "uv")
+    (shared / "index.conf").write_text("".join(f"{line}\n" for line in settings))
     if os.path.exists(CERTIFICATES):
         shutil.copy(CERTIFICATES, shared / "ca.pem")    # also those of this host's own network
     log = shared / "console.log"
@@ -39,11 +40,11 @@ def _in_machine(suite, where, program, names):
 def everything(where, suite="trixie", names=()):
     started = time.monotonic()
     try:
-        program = uv.program()
+        program, settings = uv.program(), uv.index_settings()
     except uv.Unreachable as reason:
         return [results.Result("host", "index", "skip", 0, str(reason))]
     try:
-        return _in_machine(suite, where, program, names)
+        return _in_machine(suite, where, program, settings, names)
     except (host.Failed, OSError, subprocess.SubprocessError) as error:
         print(error, file=sys.stderr)
         return [results.Result(suite, "index.machine", "fail", time.monotonic() - started, str(error))]

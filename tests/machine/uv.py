@@ -3,8 +3,10 @@
 
 import functools
 import os
+import re
 import shutil
 import subprocess
+import tempfile
 import zipfile
 
 import host
@@ -55,6 +57,24 @@ def program():
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return target
+
+
+def index_settings():
+    """This host's ordinary package client, as lines of our [Packages]. Unreachable when it cannot fetch anything."""
+    pip = _pip()
+    work = tempfile.mkdtemp(prefix="mcp-exec-index.")
+    try:
+        host.run(*pip, "download", "--quiet", "--no-deps", "--no-cache-dir", f"--dest={work}", "six",
+                 log=host.CACHE / "index.log", timeout=120, stdin=subprocess.DEVNULL)
+    except (host.Failed, subprocess.TimeoutExpired) as error:
+        raise Unreachable(f"the package index cannot be reached: {error}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    found = dict(re.findall(r"^(?:global|install|:env:)\.([a-z-]+)='(.*)'$", host.output_of(*pip, "config", "list"), re.M))
+    proxy = found.get("proxy") or os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
+    settings = {"IndexUrl": found.get("index-url"), "Proxy": proxy}
+    # Credentials would have to be in another file, and are not ours to copy.
+    return [f"{key}={value}" for key, value in settings.items() if value and "@" not in value]
 
 
 @functools.cache

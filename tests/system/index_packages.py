@@ -14,13 +14,16 @@ from lib import (Client, StdioClient, failed_units, minimal_environment, needs, 
 UV = pathlib.Path("/usr/local/bin/uv")
 CONF = pathlib.Path("/etc/mcp-exec/mcp-exec.conf.d/80-index.conf")
 CA = pathlib.Path("/etc/mcp-exec/ca.pem")
+OF_HOST = pathlib.Path("/mnt/host/index.conf")
 SETS = pathlib.Path("/var/lib/mcp-exec/sets")
 EXAMPLE = "/usr/share/mcp-exec/requirements-data-science.txt"
 MINUTES = 10
 
 
 def _settings(text=""):
+    # What the host's own package client is told, and what a test wants; the last one of a setting counts.
     lines = ["[Packages]", f"CaBundle={CA}"] if CA.exists() else ["[Packages]"]
+    lines += OF_HOST.read_text().splitlines()
     CONF.write_text("\n".join([*lines, text, "[Sandbox]", "MemoryMax=2G", "TmpfsSize=256M", ""]))
     stop_services()
     start_sockets()
@@ -295,8 +298,8 @@ def test_env_lists_and_removes():
 def test_a_users_own_manager():
     _set_up()
     env = minimal_environment("alice") | {"MCP_EXEC_DEFAULT_TIMEOUT_S": "60"}
-    sh("mkdir -p ~/.config/mcp-exec && printf '[Packages]\\nCaBundle=%s\\n' > ~/.config/mcp-exec/mcp-exec.conf"
-       % (CA if CA.exists() else ""), user="alice", env=env)
+    sh("mkdir -p ~/.config/mcp-exec && cat > ~/.config/mcp-exec/mcp-exec.conf", user="alice", env=env,
+       input="\n".join(["[Packages]", f"CaBundle={CA if CA.exists() else ''}", OF_HOST.read_text()]))
     with StdioClient("alice", env=env, arguments=["--no-bridge", "--uv-path", str(UV)]) as client:
         script = "import six, sys; print(six.__version__, sys.prefix); open(six.__file__, 'a')"
         result = _call(client, "execute_python", script=script, dependencies=["six==1.17.0"])["structuredContent"]

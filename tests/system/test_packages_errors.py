@@ -5,9 +5,22 @@ import os
 import pathlib
 
 import wheels
-from lib import Client, failed_units, journal, journal_cursor, processes_with, sh, timeout
+from lib import Client, configured, failed_units, journal, journal_cursor, processes_with, sh, text_of, timeout
 from packages import (FETCHES, SETS, complete, names, nothing_is_left, one_release, output, packages, refusal, run,
                       start, told, wait_for_unit)
+
+
+def test_without_uv_the_remedy_is_told_and_everything_else_works():
+    with configured("[Packages]\nUvPath=/nonexistent/uv\n"), Client() as client:
+        text = refusal(client, "mx-demo")
+        assert "Install uv" in text and "UvPath=" in text, text
+        assert output(client, "print(1)") == "1\n"
+        text = text_of(client.call("validate_script", {"script": "import json", "dependencies": ["mx-demo"]}))
+        assert text.startswith("VALID") and "mx-demo" in text, text
+        assert "UvPath=" in text_of(client.call("check_environment", {}))
+        assert names() == []
+    assert failed_units() == []
+
 
 # What a script names, and words of the answer.
 REFUSED = {
