@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/strv.h"
 #include "base/timeutil.h"
+#include "exec/close-aside.h"
 #include "exec/sentence.h"
 #include "exec/timer.h"
 
@@ -347,7 +348,7 @@ Unit* unit_free(Unit *u) {
         unit_close_control(u);
         collector_done(&u->out);
         collector_done(&u->err);
-        safe_close(u->word.directory_fd);
+        close_aside(u->word.directory_fd);
         free(u->refusal);
         free(u);
         return NULL;
