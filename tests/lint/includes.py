@@ -36,7 +36,6 @@ FOREIGN = {
     "nettle/memops.h": {"base/digest.c"},
     "nettle/sha2.h": {"base/digest.c"},
     "nettle/version.h": {"base/digest.c"},
-    "pthread.h": {"exec/close-aside.c"},    # nothing else is done by a thread
     "systemd/sd-bus.h": {"launch"},
     "systemd/sd-daemon.h": {"launch", "server"},
     "systemd/sd-event.h": {"exec", "python", "launch", "tool", "transport", "server"},
