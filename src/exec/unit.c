@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/strv.h"
 #include "base/timeutil.h"
-#include "exec/close-aside.h"
 #include "exec/sentence.h"
 #include "exec/timer.h"
 
@@ -348,7 +347,7 @@ Unit* unit_free(Unit *u) {
         unit_close_control(u);
         collector_done(&u->out);
         collector_done(&u->err);
-        close_aside(u->word.directory_fd);
+        safe_close(u->word.directory_fd);
         free(u->refusal);
         free(u);
         return NULL;

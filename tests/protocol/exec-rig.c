@@ -275,11 +275,3 @@ unsigned rig_n_fds(void) {
         (void) closedir(d);
         return n;
 }
-
-static bool has_n_fds(const void *data) {
-        return rig_n_fds() == *(const unsigned*) data;
-}
-
-bool rig_wait_n_fds(Rig *rig, unsigned n) {
-        return rig_wait(rig, has_n_fds, &n);
-}

@@ -69,5 +69,3 @@ void rig_turn(Rig *rig, uint64_t usec); /* for that long */
 void rig_run(Rig *rig, Run *run, const char *code);
 
 unsigned rig_n_fds(void);
-/* Waits until there are that many: the last ones may be closed by another thread. */
-bool rig_wait_n_fds(Rig *rig, unsigned n);
