@@ -3,11 +3,13 @@
 """fetch and install with a real uv, from an index of our own on loopback: what the played one cannot tell, which is whether uv
 still says what we listen for, and does what we count on."""
 
+import io
 import json
 import os
 import pathlib
 import stat
 import subprocess
+import tarfile
 
 import rig
 import wheels
@@ -85,6 +87,51 @@ def test_failures():
         with served() as index, prefix() as p:
             answer, _ = p.fetch([requirement], index_url=index.url)
             equal((requirement, answer.get("error", {}).get("kind"), p.names()), (requirement, kind, []))
+
+
+# A source distribution that brings its own way of building: no other package is needed for it.
+BACKEND = """
+import os, sys
+sys.path.insert(0, WHEELS)
+import wheels
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    seen = repr(os.environ.get("CREDENTIALS_DIRECTORY"))
+    file, content = wheels.wheel("mx-built", "1.0", {"mx_built.py": "seen = " + seen})
+    with open(directory + "/" + file, "wb") as f:
+        f.write(content)
+    return file
+def build_sdist(directory, config_settings=None):
+    raise NotImplementedError
+"""
+
+
+def source_distribution():
+    files = {"PKG-INFO": "Metadata-Version: 2.1\nName: mx-built\nVersion: 1.0\n",
+             "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+                               '[project]\nname = "mx-built"\nversion = "1.0"\n',
+             "backend.py": BACKEND.replace("WHEELS", repr(os.path.dirname(wheels.__file__)))}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for path, text in files.items():
+            entry = tarfile.TarInfo("mx_built-1.0/" + path)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return "mx_built-1.0.tar.gz", out.getvalue()
+
+
+def test_a_source_is_built_only_where_that_is_allowed():
+    rig.real_uv()
+    with wheels.Index().add(source_distribution()) as index, prefix() as p:
+        answer, _ = p.fetch(["mx-built"], index_url=index.url)
+        equal((answer["error"]["kind"], p.names()), ("no-wheel", []))
+        answer, lines = p.fetch(["mx-built"], index_url=index.url, allow_source_builds=True)
+        equal([(each["name"], each["version"], each["file"]) for each in answer.get("packages", [answer])],
+              [("mx-built", "1.0", "mx_built-1.0-py3-none-any.whl")])
+        contains("\n".join(lines), "@ building mx-built")
+        answer, _ = p.install(answer["lock_sha256"])
+        equal(answer.get("packages", answer), [{"name": "mx-built", "version": "1.0"}])
+        done = subprocess.run([p.path + "/bin/python3", "-c", "import mx_built; print(mx_built.seen)"], capture_output=True)
+        equal(done.stdout, b"None\n")
 
 
 def test_a_yanked_version():
