@@ -171,8 +171,9 @@ def test_options_that_are_refused():
         assert (done.returncode, done.stdout) == (2, b"") and words in done.stderr.decode(), done
     done = harness.run("stdio", "--no-bridge", "--max-timeout", "5", "--default-timeout", "6")
     assert done.returncode == 1 and "more than MaxTimeoutSec=" in done.stderr.decode(), done
-    done = harness.run("stdio", "--no-bridge", "--max-timeout", "0")
-    assert done.returncode == 1 and "--max-timeout: MaxTimeoutSec=: " in done.stderr.decode(), done
+    for option, key in (("--max-timeout", "MaxTimeoutSec="), ("--default-timeout", "DefaultTimeoutSec=")):
+        done = harness.run("stdio", "--no-bridge", option, "0")
+        assert done.returncode == 1 and f"{option}: {key}: " in done.stderr.decode(), done
 
 
 def test_a_python_version_is_that_of_every_program():

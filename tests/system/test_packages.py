@@ -137,7 +137,7 @@ def test_validate_and_check_environment_tell_of_packages():
             assert text.startswith("INVALID"), (script, text)
             assert reason in text, (script, text)
         text = text_of(client.call("check_environment", {}))
-        assert "uv" in text and "0.13.9" in text or str(UV) in text, text
+        assert str(UV) in text, text
         assert names() == [], names()
 
 
