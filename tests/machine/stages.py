@@ -52,14 +52,18 @@ def compiled(compiler, suites, where, names=()):
     root = images.image("build", "bookworm")
     build = _build_folder(compiler)
     started = time.monotonic()
+    # Without it the tests of what uv says and does would skip.
+    shown = uv.shared()
     with host.Lock(f"meson-{build.name}"), overlay.Overlay(root) as tree:
         source = tree.root / "src" / "mcp-exec"
         package.copy_sources(source)
         host.run("chroot", tree.root, "chown", "-R", "builder:", "/src")
 
         def inside(*argv, **kwargs):
-            return package.inside(tree, argv, log, folder="/src/mcp-exec", binds=[(build, "/build")],
-                                  setenv=(f"CC={compiler}",), **kwargs)
+            return package.inside(tree, argv, log, folder="/src/mcp-exec",
+                                  binds=[(build, "/build"), *((folder, target) for folder, target, _ in shown)],
+                                  setenv=(f"CC={compiler}", *(f"MCP_EXEC_UV={target}/uv" for _, target, _ in shown)),
+                                  **kwargs)
         name = f"build.{compiler}"
         try:
             if not (build / "build.ninja").exists():

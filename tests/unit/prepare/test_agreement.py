@@ -169,6 +169,7 @@ WE_REFUSE = (
      ""),
     ("blanks beyond ASCII: uv skips them, packaging does not", r"PEP 508", r"\u00a0"),
     ("a URL with ';' behind it without a blank: packaging takes it into the URL", r"PEP 508", r"@ ?\S+;"),
+    ("more behind === and no blank: old releases of packaging take it into the version", r"PEP 508", r"===\s*[^\s,;]+[,;)]"),
 )
 UV_REFUSES = (
     ("=== with something that is no version: uv knows versions only", r"===[^;]*[^0-9.,; ]"),
