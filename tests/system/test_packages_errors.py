@@ -164,9 +164,6 @@ def test_a_full_disk_is_an_error_and_not_a_corruption():
 @timeout(240)
 def test_hostile_wheels_are_refused_or_do_no_harm():
     """Each is tried alone below tests/unit/prepare; here many at once, and what they leave on a real system."""
-    def there():
-        return sorted(p.name for p in pathlib.Path("/tmp").glob("hostile-*"))
-
     def digest(name):
         return sh(f"cd {SETS}/{name} && find . -printf '%p %m %U %G %s %T@ %l\\n' | sort && "
                   "find . -type f -print0 | sort -z | xargs -0 sha256sum").stdout
@@ -192,7 +189,6 @@ def test_hostile_wheels_are_refused_or_do_no_harm():
                 assert f"HOSTILE {word} " in result["stderr"], (each, result)
         replies["mx-setuid"].result(200)
         nothing_is_left()
-        assert there() == [], there()
         assert digest(name) == before
         odd = sh(f"find {SETS}/*/ \\( -perm /7000 -o -type p -o -type s -o -type b -o -type c -o -perm /022 ! -type l "
                  "-o ! -user mcp-exec-prepare \\)").stdout
