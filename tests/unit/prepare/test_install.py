@@ -239,7 +239,8 @@ def test_nothing_of_a_package_runs():
             lock_sha256 = put(p, wheel)
             answer, lines = p.install(lock_sha256, workers=2)
             equal((name, "error" in answer, [line for line in lines if "HOSTILE" in line]), (name, False, []))
-            equal(answer["n_not_compiled"], 5 if name == "mx-bad-sources" else 0)
+            # Older compilers take a great many signs before a number, newer ones refuse them.
+            equal(answer["n_not_compiled"] in ((5, 6) if name == "mx-bad-sources" else (0,)), True)
 
 
 def test_remove():

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import tomllib
 
 import rig
 from rig import contains, equal, run
@@ -123,6 +124,14 @@ def test_toml_that_is_meant_to_hurt():
     equal([f[:3] for f in findings("# /// script\n# x = '" + "y" * 70000 + "'\n# ///\n")], [("error", "block", 1)])
 
 
+def takes_long_keys():
+    try:
+        tomllib.loads("a." * 2000 + "b=1")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return False
+    return True
+
+
 def test_text_that_is_meant_to_take_long():
     # Each of these took minutes, of which a unit has not one.
     equal(findings("# /// a\n" * 120000), [])
@@ -131,7 +140,9 @@ def test_text_that_is_meant_to_take_long():
     equal(findings(f"# /// script\n{keys}# ///\n"), [("warning", "metadata", i, 3) for i in range(2, 102)])
     dotted = "# /// script\n# " + "a." * 20000 + "b=1\n# dependencies=['six']\n# ///\n"
     answer = parse(dotted, read_cpu_s=0.05)
-    equal([(f["severity"], f["kind"]) for f in answer["findings"]], [("error", "limit")])
+    # Newer readers of TOML refuse such a key by themselves.
+    kind = "limit" if takes_long_keys() else "toml"
+    equal([(f["severity"], f["kind"]) for f in answer["findings"]], [("error", kind)])
     equal(answer["requirements"], [])
 
 
