@@ -220,6 +220,7 @@ static void open_directory(FileWalk *w, const Directory *d) {
                         TAKE_FD(fd);
                         return;
                 }
+                safe_close(fd);
                 fd = -ENOMEM;
         }
         if (d->depth == 0 || str_printf(&shown, "%s/", d->path) < 0)
