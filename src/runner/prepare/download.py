@@ -108,14 +108,14 @@ class Downloader:
 
     def bring(self, packages, directory):
         """The files of all of them. One that fails ends it."""
-        todo = [package for package in packages if package.url]
+        wanted = [package for package in packages if package.url]
         total = sum(package.size for package in packages)
         if total > self.order["max_total_bytes"]:
             raise Failed("too-large", f"These packages are {total >> 20} MiB to download; {self.order['max_total_bytes'] >> 20} "
                          "MiB are allowed.")
         with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
             try:
-                futures = [pool.submit(self.bring_one, package, len(todo), directory) for package in todo]
+                futures = [pool.submit(self.bring_one, package, len(wanted), directory) for package in wanted]
                 for future in concurrent.futures.as_completed(futures):
                     future.result()
             finally:

@@ -227,10 +227,10 @@ class Install:
 
     def compile(self):
         """Compiles the sources, tolerating those that cannot be. Returns how many these are."""
-        todo = queue.SimpleQueue()
+        pending = queue.SimpleQueue()
         for path in sorted(self.sources):
-            todo.put(path)
-        n_all = todo.qsize()
+            pending.put(path)
+        n_all = pending.qsize()
         n_done = n_failed = 0
         lock = threading.Lock()
 
@@ -241,7 +241,7 @@ class Install:
                 while True:
                     self.seconds_left()
                     try:
-                        path = todo.get_nowait()
+                        path = pending.get_nowait()
                     except queue.Empty:
                         return
                     is_compiled = compiler.compile(path)
