@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,16 +18,20 @@
 #include "mcp/mcp.h"
 #include "server/apology.h"
 
+#define MESSAGE \
+        "mcp-exec cannot start: its configuration has a mistake, or something it needs is missing. The " \
+        "administrator finds it with \"journalctl -u mcp-exec\"."
+
 #define QUIET_USEC (5 * USEC_PER_SEC)
 /* However many come: then the service fails visibly, and the next connection starts it anew. */
 #define TOTAL_USEC (60 * USEC_PER_SEC)
 /* A client that does not send what it promised must not keep the others waiting. */
 #define REQUEST_MSEC 200
 
-static int make_answers(const char *message, Buffer *line, Buffer *http) {
+static int make_answers(Buffer *line, Buffer *http) {
         int r;
 
-        r = mcp_error_reply(NULL, 0, MCP_ERROR_UNAVAILABLE, message, line);
+        r = mcp_error_reply(NULL, 0, MCP_ERROR_UNAVAILABLE, MESSAGE, line);
         if (r < 0)
                 return r;
         r = buffer_printf(http,
@@ -51,22 +56,35 @@ static void answer_one(int listening_fd, const Buffer *answer) {
         (void) shutdown(fd, SHUT_WR);
 }
 
-void apologise(const ServiceSockets *sockets, const char *message) {
+/* A service that failed late had blocked them for its event loop. */
+static void unblock_signals(void) {
+        sigset_t mask;
+
+        (void) sigemptyset(&mask);
+        (void) sigaddset(&mask, SIGTERM);
+        (void) sigaddset(&mask, SIGINT);
+        (void) sigprocmask(SIG_UNBLOCK, &mask, NULL);
+}
+
+void apologise(const ServiceSockets *sockets) {
         _cleanup_buffer_ Buffer line = BUFFER_INIT(0), http = BUFFER_INIT(0);
         struct pollfd fds[SERVICE_SOCKETS_MAX];
         uint64_t start = now_monotonic_usec(), quiet_since = start;
+        bool has_any = false;
 
         assert(sockets);
-        assert(message);
 
-        if (sockets->n_sockets == 0)
+        for (size_t i = 0; i < sockets->n_sockets; i++) {
+                fds[i] = (struct pollfd) { .fd = sockets->fds[i], .events = POLLIN };
+                has_any = has_any || fds[i].fd >= 0; /* a listener may have taken it */
+        }
+        if (!has_any)
                 return;
-        if (make_answers(message, &line, &http) < 0) {
+        if (make_answers(&line, &http) < 0) {
                 log_oom();
                 return;
         }
-        for (size_t i = 0; i < sockets->n_sockets; i++)
-                fds[i] = (struct pollfd) { .fd = sockets->fds[i], .events = POLLIN };
+        unblock_signals();
 
         for (;;) {
                 uint64_t now = now_monotonic_usec();

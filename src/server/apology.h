@@ -5,7 +5,8 @@
 
 #include "server/service-sockets.h"
 
-/* Answers connections on the inherited sockets with one error, until none has come for five seconds. Without
- * it systemd would start a service with a broken configuration again and again, as fast as it can, for as
- * long as one client waits, and that client would wait for ever. */
-void apologise(const ServiceSockets *sockets, const char *message);
+/* Answers connections on the sockets that are still there with one error, until none has come for five
+ * seconds. Without it systemd would start a service that cannot start again and again, as fast as it can, for
+ * as long as one client waits, and that client would wait for ever. SIGTERM and SIGINT end the process
+ * meanwhile. */
+void apologise(const ServiceSockets *sockets);

@@ -90,19 +90,16 @@ static int add_sockets(ServiceSockets *sockets, const ServeOptions *options, con
         return COMMAND_OK;
 }
 
-int serve_main(const ServeOptions *options) {
+static int serve(const ServeOptions *options, ServiceSockets *sockets) {
         _cleanup_(settings_freep) Settings *settings = NULL;
-        _cleanup_(service_sockets_done) ServiceSockets sockets = SERVICE_SOCKETS_INIT;
         _cleanup_(principals_freep) Principals *principals = NULL;
         _cleanup_free_ char *message = NULL;
         ServiceParameters parameters;
         const char *token_file;
         int r;
 
-        assert(options);
-
         parameters = (ServiceParameters) {
-                .sockets = &sockets,
+                .sockets = sockets,
                 .launcher_socket_path = choose_launcher(options),
                 .programs_directory = options->programs_directory,
                 .no_auth = options->no_auth,
@@ -111,7 +108,7 @@ int serve_main(const ServeOptions *options) {
         parameters.metadata_file = options->metadata_file ?:
                                    (parameters.is_user ? NULL : MCP_EXEC_METADATA_FILE);
 
-        r = service_sockets_inherit(&sockets, &message);
+        r = service_sockets_inherit(sockets, &message);
         if (r < 0)
                 return report(r, message, "Cannot use the sockets that were handed over");
 
@@ -119,20 +116,27 @@ int serve_main(const ServeOptions *options) {
         r = settings_load(parameters.is_user, &settings, &message);
         if (r >= 0)
                 r = principals_new(token_file, &principals, &message);
-        if (r < 0) {
-                r = report(r, message, "Cannot read the configuration");
-                apologise(&sockets,
-                          "mcp-exec has a mistake in its configuration. The administrator finds it with "
-                          "\"journalctl -u mcp-exec\".");
-                return r;
-        }
+        if (r < 0)
+                return report(r, message, "Cannot read the configuration");
         parameters.settings = settings;
         parameters.principals = principals;
 
-        r = add_sockets(&sockets, options, settings, principals_access(principals)->n_tokens > 0);
+        r = add_sockets(sockets, options, settings, principals_access(principals)->n_tokens > 0);
         if (r != COMMAND_OK)
                 return r;
         return service_run(&parameters);
+}
+
+int serve_main(const ServeOptions *options) {
+        _cleanup_(service_sockets_done) ServiceSockets sockets = SERVICE_SOCKETS_INIT;
+        int r;
+
+        assert(options);
+
+        r = serve(options, &sockets);
+        if (r != COMMAND_OK && sockets.is_activated)
+                apologise(&sockets);
+        return r;
 }
 
 int command_serve(int argc, char **argv) {

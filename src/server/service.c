@@ -417,7 +417,7 @@ static void on_ready(void *userdata) {
         idle_changed(s);
 }
 
-static int set_up(Service *s) {
+static int set_up(Service *s, char **reterr_message) {
         DaemonParameters daemon = {
                 .settings = s->parameters.settings,
                 .launcher_socket_path = s->parameters.launcher_socket_path,
@@ -428,7 +428,6 @@ static int set_up(Service *s) {
                 .on_idle_changed = on_engine_idle_changed,
                 .userdata = s,
         };
-        _cleanup_free_ char *message = NULL;
         ResourceMetadata none;
         int r;
 
@@ -447,12 +446,9 @@ static int set_up(Service *s) {
         s->site.is_ready = site_is_ready;
         s->site.write_metrics = site_write_metrics;
         s->site.userdata = s;
-        r = load_metadata(s, &none, &message);
-        if (r < 0) {
-                if (message)
-                        log_error("%s", message);
+        r = load_metadata(s, &none, reterr_message);
+        if (r < 0)
                 return r;
-        }
         r = session_store_new(getenv("STATE_DIRECTORY"), s->parameters.settings, &s->sessions);
         if (r < 0)
                 return r;
@@ -480,6 +476,7 @@ static void service_done(Service *s) {
 }
 
 int service_run(const ServiceParameters *p) {
+        _cleanup_free_ char *message = NULL;
         Service s = {};
         int r;
 
@@ -488,13 +485,15 @@ int service_run(const ServiceParameters *p) {
         assert(p->sockets);
 
         s.parameters = *p;
-        r = set_up(&s);
+        r = set_up(&s, &message);
         if (r >= 0)
                 r = sd_event_loop(s.event);
-        if (r < 0) {
+        if (message)
+                log_error("%s", message);
+        else if (r < 0)
                 (void) log_error_errno(r, "Cannot serve");
+        if (r < 0)
                 r = COMMAND_FAILED;
-        }
         service_done(&s);
         return r;
 }

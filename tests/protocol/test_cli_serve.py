@@ -325,37 +325,69 @@ def test_exit_when_idle_and_no_call_is_lost():
         os.rmdir("/etc/mcp-exec")
 
 
-def test_mistake_in_the_configuration_is_answered():
-    # A variable stands for the file here: both stop the start.
+@contextlib.contextmanager
+def failing_start(*arguments, **variables):
+    """mcp-exec serve on inherited sockets, TCP and Unix, that cannot start: as systemd would start it."""
     with harness.directory() as where, socket.create_server(("127.0.0.1", 0)) as tcp, \
             socket.socket(socket.AF_UNIX) as unix:
         unix.bind(str(where / "s.sock"))
         unix.listen(8)
         os.set_inheritable(tcp.fileno(), True)
         os.set_inheritable(unix.fileno(), True)
-        script = f'LISTEN_PID=$$ exec "$0" serve 3<&{tcp.fileno()} 4<&{unix.fileno()}'
-        p = subprocess.Popen(["/bin/sh", "-c", script, MCP_EXEC], close_fds=False, stderr=subprocess.PIPE,
-                             env=environment(LISTEN_FDS="2", MCP_EXEC_MAX_STDIN_BYTES="lots"))
+        script = f'LISTEN_PID=$$ exec "$0" serve "$@" 3<&{tcp.fileno()} 4<&{unix.fileno()}'
+        p = subprocess.Popen(["/bin/sh", "-c", script, MCP_EXEC, *arguments], close_fds=False,
+                             stderr=subprocess.PIPE, env=environment(LISTEN_FDS="2", **variables))
         try:
-            for _ in range(3):
-                with socket.socket(socket.AF_UNIX) as s:
-                    s.settimeout(5)
-                    s.connect(str(where / "s.sock"))
-                    s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-                    error = json.loads(s.makefile().readline())["error"]
-                    assert error["code"] == -31001 and "configuration" in error["message"], error
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{tcp.getsockname()[1]}/mcp", b"{}", timeout=5)
-                except urllib.error.HTTPError as error:
-                    assert error.code == 503 and json.loads(error.read())["error"]["code"] == -31001
-                    error.close()
-                else:
-                    raise AssertionError("served")
-            assert p.wait(10) == 1
-            assert b"MCP_EXEC_MAX_STDIN_BYTES" in p.stderr.read()
+            yield p, where / "s.sock", f"http://127.0.0.1:{tcp.getsockname()[1]}/mcp"
         finally:
             p.kill()
+            p.wait()
             p.stderr.close()
+
+
+def expect_apology(path, url):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(5)
+        s.connect(str(path))
+        s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        error = json.loads(s.makefile().readline())["error"]
+        assert error["code"] == -31001 and "configuration" in error["message"], error
+    try:
+        urllib.request.urlopen(url, b"{}", timeout=5)
+    except urllib.error.HTTPError as error:
+        assert error.code == 503 and json.loads(error.read())["error"]["code"] == -31001
+        error.close()
+    else:
+        raise AssertionError("served")
+
+
+def test_mistake_in_the_configuration_is_answered():
+    # A variable stands for the file here: both stop the start.
+    with failing_start(MCP_EXEC_MAX_STDIN_BYTES="lots") as (process, path, url):
+        for _ in range(3):
+            expect_apology(path, url)
+        assert process.wait(10) == 1
+        assert b"MCP_EXEC_MAX_STDIN_BYTES" in process.stderr.read()
+
+
+def test_mistake_in_the_metadata_is_answered_and_a_stop_ends_it():
+    with harness.directory() as where, socket.socket(socket.AF_UNIX) as nobody:
+        (where / "metadata.json").write_text('{"no": "resource"}')
+        nobody.bind(str(where / "launcher.sock"))
+        with failing_start("--launcher-socket", str(where / "launcher.sock"), "--token-file", str(where / "none"),
+                           "--metadata-file", str(where / "metadata.json")) as (process, path, url):
+            expect_apology(path, url)
+            process.terminate()
+            assert process.wait(3) == -signal.SIGTERM
+            errors = process.stderr.read().decode().splitlines()
+            assert len(errors) == 1 and "metadata.json" in errors[0], errors
+
+
+def test_address_that_cannot_be_served_is_answered_on_the_others():
+    with failing_start("--listen", "nonsense") as (process, path, url):
+        expect_apology(path, url)
+        assert process.wait(10) == 1
+        assert b"nonsense" in process.stderr.read()
 
 
 def test_server_without_free_descriptors_recovers():
