@@ -277,6 +277,7 @@ void result_judge(const ResultFacts *f, ExecResult *r) {
                                   size_text_bytes(f->output_limit_bytes).text);
         } else if (f->reason == JOB_REASON_UNPREPARED) {
                 r->status = f->unprepared_status;
+                r->is_unprepared = true;
                 (void) str_copy(&r->message, f->explanation);
         } else if (f->reason == JOB_REASON_FAILED || !f->is_sent || !is_finished)
                 judge_failure(f, r);

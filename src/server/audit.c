@@ -127,6 +127,8 @@ static void add_result(Record *record, const ExecResult *result) {
         record_add(record, "MCP_EXEC_EXIT_CODE=%d", result->exit_code);
         if (result->signal > 0)
                 record_add(record, "MCP_EXEC_SIGNAL=%d", result->signal);
+        if (result->preparation_usec > 0)
+                record_add(record, "MCP_EXEC_PREPARATION_USEC=%" PRIu64, result->preparation_usec);
         record_add(record, "MCP_EXEC_QUEUED_USEC=%" PRIu64, result->queued_usec);
         record_add(record, "MCP_EXEC_DURATION_USEC=%" PRIu64, result->duration_usec);
         if (result->cpu_usec != WIRE_UNKNOWN)
@@ -140,8 +142,8 @@ static void add_result(Record *record, const ExecResult *result) {
                            result->files->n_items + result->files->n_more);
                 record_add(record, "MCP_EXEC_FILES_BYTES=%" PRIu64, result->files->n_bytes);
         }
-        /* Our own sentence about our own failure. Those about programs may quote what a program printed. */
-        if (result->status == EXEC_INFRA_ERROR && result->message)
+        /* Our own sentence about our own failure. Others may quote what a program printed, ours too. */
+        if (result->status == EXEC_INFRA_ERROR && !result->is_unprepared && result->message)
                 record_add(record, "MCP_EXEC_REASON=%s", result->message);
         if (*result->unit)
                 record_add(record, "MCP_EXEC_UNIT=%s", result->unit);

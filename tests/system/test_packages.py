@@ -7,7 +7,8 @@ import pathlib
 import pwd
 
 from births import Births
-from lib import Client, StdioClient, also_vm, failed_units, minimal_environment, needs, sh, text_of, timeout, wait_until
+from lib import (Client, StdioClient, also_vm, failed_units, journal, journal_cursor, minimal_environment, needs, sh, text_of,
+                 timeout, wait_until)
 from packages import (FETCHES, UV, Preparations, complete, names, nothing_is_left, one_release, output, packages, refusal,
                       run, start, told, units_that)
 
@@ -58,8 +59,11 @@ def expected(seen):
 @also_vm        # the limits of tasks and memory that uv lives with are only there
 def test_a_script_has_its_packages_and_no_network():
     with packages() as index, Client() as client:
+        cursor = journal_cursor()
         seen = look(client, index.port)
         expected(seen)
+        record = wait_until(lambda: journal(after=cursor, MCP_EXEC_TOOL="execute_python"), 20)[0]
+        assert int(record["MCP_EXEC_PREPARATION_USEC"]) > 0, record
         n = len(index.requests)
         assert n > 0 and len(complete()) == 1, (index.requests, names())
         # The second time nothing is asked again and nothing but the run itself is started.

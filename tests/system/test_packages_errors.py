@@ -51,7 +51,7 @@ REFUSED = {
 def test_each_failure_has_its_own_words():
     with packages("PrepareParallel=4") as index, Client() as client:
         output(client, "1", "mx-base")
-        before = complete()
+        before, cursor = complete(), journal_cursor()
         wrong, todo = [], list(REFUSED)
         while todo:
             some, todo = todo[:12], todo[12:]       # no more than one user may have waiting
@@ -62,6 +62,10 @@ def test_each_failure_has_its_own_words():
                 if result.get("isError") is not True or not all(word in text for word in REFUSED[each]):
                     wrong.append((each, text))
         assert not wrong, "\n".join(map(str, wrong))
+        # These words are of uv and of the index, so they are for who asked and not for the journal.
+        records = [each for each in journal(after=cursor) if "MCP_EXEC_RUN_ID" in each]
+        assert "infra_error" in {each["MCP_EXEC_STATUS"] for each in records}, records
+        assert not [each for each in records if "MCP_EXEC_REASON" in each], records
         text = refusal(client, "mx-demo==1.0", "mx-demo==2.0")
         assert "contradict" in text or "No version fits" in text, text
         nothing_is_left()

@@ -120,6 +120,7 @@ TEST(result_of_what_never_ran_is_never_the_programs) {
                                 ASSERT_EQ_INT(r.status, EXEC_INFRA_ERROR);
                                 ASSERT_EQ_INT(r.exit_code, -1);
                                 ASSERT_FALSE(r.did_run);
+                                ASSERT_FALSE(r.is_unprepared);
                                 ASSERT_CONTAINS(r.message, "not the program's fault");
                                 result_done(&r);
                         }
@@ -220,6 +221,28 @@ TEST(result_messages_name_the_limit) {
         result_judge(&f, &r);
         ASSERT_CONTAINS(r.message, "512 MiB");
         result_done(&r);
+}
+
+TEST(result_of_unprepared_packages_tells_that_it_may_quote) {
+        static const ExecStatus statuses[] = { EXEC_ERROR, EXEC_INFRA_ERROR };
+
+        for (size_t i = 0; i < ELEMENTSOF(statuses); i++) {
+                WireFinished m = {};
+                ResultFacts f = facts_of(&m);
+                ExecResult r = {};
+
+                f.is_sent = false;
+                f.fate = UNIT_FATE_NONE;
+                f.reason = JOB_REASON_UNPREPARED;
+                f.unprepared_status = statuses[i];
+                f.explanation = "The index said: teapot.";
+                result_judge(&f, &r);
+                assert_verdict(&r, i, statuses[i], -1, 0);
+                ASSERT_EQ_STR(r.message, "The index said: teapot.");
+                ASSERT_TRUE(r.is_unprepared);
+                ASSERT_FALSE(r.did_run);
+                result_done(&r);
+        }
 }
 
 TEST(result_names_signals) {
