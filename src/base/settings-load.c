@@ -269,6 +269,13 @@ int settings_load(bool is_user, Settings **ret, char **reterr_message) {
         return settings_load_from(dirs, ret, reterr_message);
 }
 
+/* uv starts threads by the number of CPUs and gives up (it aborts) where it gets none. */
+static uint64_t prepare_tasks_min(void) {
+        long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+        return 64 + (uint64_t) (n < 1 ? 1 : n);
+}
+
 int settings_verify(const Settings *s, char **reterr_message) {
         assert(s);
         assert(reterr_message);
@@ -290,7 +297,26 @@ int settings_verify(const Settings *s, char **reterr_message) {
         if (settings_parallel(s) + s->pool_size > SEAM_JOBS_MAX)
                 return fail(reterr_message, "MaxParallel=",
                             "must not be more than 256 together with PoolSize=");
+        if (settings_prepare_tasks_max(s) < prepare_tasks_min()) {
+                char what[128];
+
+                (void) snprintf(what, sizeof(what),
+                                "%" PRIu64 " is less than uv needs here, which is %" PRIu64
+                                " (64, and one for each CPU)",
+                                s->packages.prepare_tasks_max, prepare_tasks_min());
+                return fail(reterr_message, "PrepareTasksMax=", what);
+        }
         return 0;
+}
+
+uint64_t settings_prepare_tasks_max(const Settings *s) {
+        uint64_t n;
+
+        assert(s);
+
+        /* The default is no mistake of anybody's, so that a large machine gets what it needs. */
+        n = s->packages.prepare_tasks_max;
+        return n == SETTINGS_PREPARE_TASKS_DEFAULT ? MAX_OF(n, prepare_tasks_min()) : n;
 }
 
 unsigned settings_parallel(const Settings *s) {

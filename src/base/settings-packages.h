@@ -32,3 +32,9 @@ typedef struct PackageSettings {
         uint64_t prepare_timeout_usec; /* PrepareTimeoutSec=: of one set, all steps together */
         uint64_t prepare_max_bytes;   /* PrepareBytesMax=: downloads for one set, and the set */
 } PackageSettings;
+
+typedef struct Settings Settings;
+
+/* PrepareTasksMax=, of which the default is as much as uv needs on this machine. */
+#define SETTINGS_PREPARE_TASKS_DEFAULT 512
+uint64_t settings_prepare_tasks_max(const Settings *s);

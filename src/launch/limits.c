@@ -43,7 +43,7 @@ WireLimits limits_ceiling(const Settings *s, WireProfile profile) {
                 l.runtime_max_usec = MIN_OF(s->packages.prepare_timeout_usec + RUNTIME_SPARE_USEC,
                                             WIRE_RUNTIME_USEC_MAX);
                 l.memory_max_bytes = s->packages.prepare_memory_max_bytes;
-                l.tasks_max = s->packages.prepare_tasks_max;
+                l.tasks_max = settings_prepare_tasks_max(s);
                 l.cpu_quota_per_sec_usec = MAX_OF(l.cpu_quota_per_sec_usec, PREPARE_CPU_USEC);
                 break;
         }

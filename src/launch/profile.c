@@ -82,7 +82,8 @@ const ProfileRow profile_rows[] = {
         TEXT_FOR(FOR_PREPARING, "ProtectSystem", VALUE_STRING, IN_SYSTEM, "strict"),
         COMPUTED("BindReadOnlyPaths", VALUE_BINDS, IN_BOTH, SOURCE_BINDS),
         COMPUTED_FOR(FOR_RUN, "BindReadOnlyPaths", VALUE_BINDS_TO, IN_BOTH, SOURCE_SET),
-        COMPUTED_FOR(FOR_PREPARING, "BindReadOnlyPaths", VALUE_BINDS_TO, IN_BOTH, SOURCE_TOOLS),
+        /* PARSE only asks uv for its version. */
+        COMPUTED_FOR(FOR_PREPARING | FOR_PARSE, "BindReadOnlyPaths", VALUE_BINDS_TO, IN_BOTH, SOURCE_TOOLS),
         /* One leaf each: neither its siblings nor the directory around them can be reached. */
         COMPUTED_FOR(FOR_PREPARING, "StateDirectory", VALUE_STRINGS, IN_SYSTEM, SOURCE_LEAF_DIRECTORY),
         NUMBER_FOR(FOR_PREPARING, "StateDirectoryMode", VALUE_UINT32, IN_SYSTEM, 0755),

@@ -127,7 +127,8 @@ static int read_requirements(const JsonValue *v, const GrammarPolicy *policy, ch
         return 0;
 }
 
-static int read_versions(const JsonValue *v, Parsed *p) {
+static int read_versions(const JsonValue *v,
+                         char ret[static INTERPRETERS_MAX][VERSION_CHARS_MAX + 1]) {
         if (!is_array(v, INTERPRETERS_MAX))
                 return -EBADMSG;
         for (size_t i = 0; i < json_length(v); i++) {
@@ -138,9 +139,23 @@ static int read_versions(const JsonValue *v, Parsed *p) {
                 if (!get_count(json_member(e, "index"), &index) || index >= INTERPRETERS_MAX || !version ||
                     !grammar_is_version(version))
                         return -EBADMSG;
-                memcpy(p->versions[index], version, strlen(version) + 1);
+                memcpy(ret[index], version, strlen(version) + 1);
         }
         return 0;
+}
+
+int answer_read_versions(const JsonValue *answer, char ret[static INTERPRETERS_MAX][VERSION_CHARS_MAX + 1],
+                         char ret_uv[static VERSION_CHARS_MAX + 1]) {
+        const char *uv;
+
+        assert(answer);
+        assert(ret && ret_uv);
+
+        uv = line_member(answer, "uv_version", VERSION_CHARS_MAX);
+        if (!uv || (*uv && !grammar_is_version(uv)))
+                return -EBADMSG;
+        memcpy(ret_uv, uv, strlen(uv) + 1);
+        return read_versions(json_member(answer, "interpreters"), ret);
 }
 
 /* Checked here, and written anew: it goes to FETCH. */
@@ -227,7 +242,7 @@ int answer_read_parse(const JsonValue *answer, const GrammarPolicy *policy, Pars
         r = read_requirements(json_member(answer, "requirements"), policy, &p->requirements);
         if (r < 0)
                 return r;
-        r = read_versions(json_member(answer, "interpreters"), p);
+        r = read_versions(json_member(answer, "interpreters"), p->versions);
         if (r < 0)
                 return r;
         r = read_tool_uv(json_member(answer, "tool_uv"), policy, &p->tool_uv);

@@ -40,6 +40,10 @@ Parsed* parsed_ref(Parsed *p);
 Parsed* parsed_unref(Parsed *p);
 DEFINE_CLEANUP(Parsed*, parsed_unref);
 
+/* "interpreters" and "uv_version" of an answer: of all that are told, "" of those that are not. */
+int answer_read_versions(const JsonValue *answer, char ret[static INTERPRETERS_MAX][VERSION_CHARS_MAX + 1],
+                         char ret_uv[static VERSION_CHARS_MAX + 1]);
+
 int answer_read_parse(const JsonValue *answer, const GrammarPolicy *policy, Parsed **ret);
 
 /* Of FETCH. */

@@ -24,6 +24,7 @@
 #include "python/index.h"
 #include "python/memory.h"
 #include "python/python.h"
+#include "python/step.h"
 
 #define PARSE_TIMEOUT_USEC (30 * USEC_PER_SEC)
 #define STEP_SLACK_USEC (10 * USEC_PER_SEC) /* a program ends by itself before its unit is ended */
@@ -42,8 +43,12 @@ struct Python {
         ExecEngine *engine;
         char *programs_directory, *sets_directory;
 
-        char versions[INTERPRETERS_MAX][VERSION_CHARS_MAX + 1]; /* as PARSE found them; "": not yet */
-        char interpreters_key[SHA256_HEX_CHARS + 1]; /* of the programs they were found for */
+        char versions[INTERPRETERS_MAX][VERSION_CHARS_MAX + 1], /* as they say themselves; "": not yet */
+                uv_version[VERSION_CHARS_MAX + 1];
+        char interpreters_key[SHA256_HEX_CHARS + 1], /* of the programs that said so */
+                uv_key[SHA256_HEX_CHARS + 1];
+        Step *versions_step; /* asks for them */
+        uint64_t versions_asked_usec; /* 0: not since they are what they are */
 
         LIST_HEAD(CacheEntry) cache; /* newest use first */
         size_t n_cache;
@@ -93,6 +98,7 @@ void removal_done(Python *p);
 /* ---- query.c ---- */
 void query_update(Python *p);
 bool query_any_asks(const Python *p);
+void query_tell_versions(Python *p); /* to all who wait for them */
 void query_continue_all(Python *p, const char *why);
 void query_stop_all(Python *p); /* preparations */
 void query_drop_all(Python *p);

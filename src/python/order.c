@@ -71,6 +71,29 @@ int order_write_parse(const ParseOrder *o, Buffer *b) {
         return json_writer_finish(&w);
 }
 
+int order_write_versions(const WireHello *hello, const char (*known)[VERSION_CHARS_MAX + 1], Buffer *b) {
+        JsonWriter w = JSON_WRITER_INIT(b);
+
+        assert(hello && known);
+        assert(b);
+
+        json_begin_object(&w);
+        json_key(&w, "interpreters");
+        json_begin_array(&w);
+        for (size_t i = 0; i < hello->n_interpreters && i < INTERPRETERS_MAX; i++) {
+                if (!*hello->interpreters[i] || *known[i])
+                        continue;
+                json_begin_object(&w);
+                write_number(&w, "index", i);
+                write_string(&w, "path", hello->interpreters[i]);
+                json_end_object(&w);
+        }
+        json_end_array(&w);
+        write_string(&w, "uv", hello->uv);
+        json_end_object(&w);
+        return json_writer_finish(&w);
+}
+
 /* What both the order and the key have. */
 static void write_fetch_body(JsonWriter *w, const SetOrder *o) {
         const PackageSettings *s = &o->settings->packages;

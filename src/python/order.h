@@ -22,6 +22,9 @@ typedef struct ParseOrder {
 
 int order_write_parse(const ParseOrder *o, Buffer *b);
 
+/* For versions.py: those that are not known. */
+int order_write_versions(const WireHello *hello, const char (*known)[VERSION_CHARS_MAX + 1], Buffer *b);
+
 typedef struct SetOrder {
         const char *uv, *python; /* paths in the unit */
         char *const *requirements; /* may be NULL: a set of nothing but an interpreter */

@@ -2,13 +2,11 @@
 
 /* PARSE: asks each question once. Who asks what is being asked already joins, and answers are kept. */
 
-#include <inttypes.h>
-#include <sys/stat.h>
-
 #include "python/internal.h"
 #include "python/order.h"
 #include "python/parse.h"
 #include "python/step.h"
+#include "python/versions.h"
 
 #define CACHE_ENTRIES_MAX 128
 #define CACHE_ANSWER_BYTES_MAX (64 * KIB)
@@ -144,26 +142,6 @@ static void parse_on_done(const StepOutcome *outcome, void *userdata) {
         parse_tell(q, parsed, NULL);
 }
 
-/* Which programs the interpreters are: after an upgrade nothing that was learned of them holds. */
-static int interpreters_key(const WireHello *hello, char ret[static SHA256_HEX_CHARS + 1]) {
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        int r = 0;
-
-        for (size_t i = 0; i < hello->n_interpreters && i < INTERPRETERS_MAX && r >= 0; i++) {
-                struct stat st = {};
-
-                if (*hello->interpreters[i] && stat(hello->interpreters[i], &st) < 0)
-                        st = (struct stat){};
-                r = buffer_printf(&b, "%zu %s %ju %ju %jd.%ld\n", i, hello->interpreters[i],
-                                  (uintmax_t) st.st_ino, (uintmax_t) st.st_size,
-                                  (intmax_t) st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-        }
-        if (r < 0)
-                return r;
-        sha256_hex(b.data ?: "", b.n_bytes, ret);
-        return 0;
-}
-
 static ParseOrder parse_order(Python *p, const ParseInput *input) {
         return (ParseOrder){
                 .script = input->text ?: "",
@@ -178,7 +156,6 @@ static ParseOrder parse_order(Python *p, const ParseInput *input) {
 
 int parse_key(Python *p, const ParseInput *input, char ret[static SHA256_HEX_CHARS + 1]) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(ORDER_BYTES_MAX);
-        char key[SHA256_HEX_CHARS + 1];
         ParseOrder o;
         int r;
 
@@ -186,14 +163,10 @@ int parse_key(Python *p, const ParseInput *input, char ret[static SHA256_HEX_CHA
 
         o = parse_order(p, input);
         assert(o.hello);
-        r = interpreters_key(o.hello, key);
+        r = versions_look(p, o.hello);
         if (r < 0)
                 return r;
-        if (!streq(key, p->interpreters_key)) {
-                memcpy(p->interpreters_key, key, sizeof(key));
-                memset(p->versions, 0, sizeof(p->versions));
-        }
-        r = buffer_append_str(&b, key);
+        r = buffer_append_str(&b, p->interpreters_key);
         if (r >= 0)
                 r = order_write_parse(&o, &b);
         if (r < 0)

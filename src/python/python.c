@@ -7,6 +7,7 @@
 #include "python/need.h"
 #include "python/parse.h"
 #include "python/preparation.h"
+#include "python/versions.h"
 
 #define SAVE_USEC (5 * USEC_PER_SEC)
 #define AGE_USEC (3600 * USEC_PER_SEC) /* how often old sets are looked for */
@@ -208,6 +209,7 @@ Python* python_free(Python *p) {
         query_drop_all(p);
         need_orphan_all(p);
         preparation_done(p);
+        versions_leave(p);
         parse_done(p);
         removal_done(p);
         python_save(p);
@@ -273,8 +275,11 @@ void python_facts(const Python *p, PythonFacts *ret) {
         info = exec_engine_sandbox(p->engine);
         *ret = (PythonFacts){
                 .uv_path = info->is_known ? info->hello.uv_on_host : "",
+                .uv_version = info->is_known ? p->uv_version : "",
                 .is_offline = p->settings->packages.is_offline,
         };
+        for (size_t i = 0; i < INTERPRETERS_MAX; i++)
+                ret->versions[i] = info->is_known ? p->versions[i] : "";
         if (!info->is_known)
                 ret->problem = info->error ?: "The launcher was not asked yet.";
         else if (info->hello.verdict != WIRE_VERDICT_OK)

@@ -53,7 +53,8 @@ int python_attach_default(Python *p, ExecRequest *request);
 const char* python_default_problem(const Python *p);
 
 typedef struct PythonFacts {
-        const char *uv_path; /* "" where there is none */
+        const char *uv_path, *uv_version; /* "" where there is none, or it is not known */
+        const char *versions[WIRE_INTERPRETERS_MAX]; /* of the launcher's interpreters; "" the same */
         const char *problem; /* why packages cannot be installed, with remedy; NULL: they can */
         bool is_offline;
 } PythonFacts;

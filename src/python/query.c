@@ -7,6 +7,7 @@
 #include "python/internal.h"
 #include "python/need.h"
 #include "python/parse.h"
+#include "python/versions.h"
 
 #define QUERIES_MAX 64
 #define QUERIES_OF_ONE_MAX 8
@@ -25,6 +26,10 @@ struct PythonQuery {
         const char *problem; /* the same, when it cannot be known */
         char *why; /* of a problem */
         void (*on_report)(const PythonReport *report, void *userdata);
+
+        /* A question for versions. */
+        bool waits_for_versions;
+        void (*on_known)(void *userdata);
 
         /* A preparation. */
         Need *need;
@@ -57,9 +62,17 @@ static PythonQuery* query_free(PythonQuery *q) {
 DEFINE_CLEANUP(PythonQuery*, query_free);
 
 void python_query_cancel(PythonQuery *q) {
+        Python *p;
+
         assert(q);
-        python_update_soon(q->python);
+
+        p = q->python;
+        python_update_soon(p);
         query_free(q);
+        for (q = p->queries.first; q && !q->waits_for_versions;)
+                q = q->queries.next;
+        if (!q)
+                versions_leave(p);
 }
 
 static int query_new(Python *p, void *userdata, PythonQuery **ret) {
@@ -202,6 +215,48 @@ int python_validate(Python *p, const PythonScript *script, const char *principal
         return 0;
 }
 
+/* ---- Versions ---- */
+
+/* q is gone afterwards. */
+static void query_end_versions(PythonQuery *q) {
+        q->on_known(q->userdata);
+        python_update_soon(q->python);
+        query_free(q);
+}
+
+void query_tell_versions(Python *p) {
+        PythonQuery *q;
+
+        do {
+                for (q = p->queries.first; q && !q->waits_for_versions;)
+                        q = q->queries.next;
+                if (q)
+                        query_end_versions(q);
+        } while (q);
+}
+
+int python_ask_versions(Python *p, const char *principal, void (*on_known)(void *userdata), void *userdata,
+                        PythonQuery **ret) {
+        _cleanup_(query_freep) PythonQuery *q = NULL;
+        size_t n_own, n_all;
+        int r;
+
+        assert(p && principal && on_known && ret);
+
+        n_own = n_queries_of(p, principal, &n_all);
+        r = query_new(p, userdata, &q);
+        if (r < 0)
+                return r;
+        q->on_known = on_known;
+        if (n_own >= QUERIES_OF_ONE_MAX || n_all >= QUERIES_MAX)
+                q->problem = "busy"; /* what is known will do */
+        r = str_copy(&q->principal, principal);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(q);
+        return 0;
+}
+
 /* ---- Preparation ---- */
 
 static void query_on_phase(Need *n, const char *phase, void *userdata) {
@@ -305,6 +360,15 @@ int python_remove_set(Python *p, const char *name, void (*on_done)(int error, vo
 /* ---- All of them ---- */
 
 /* Returns whether q is gone. */
+static bool query_ask_versions(PythonQuery *q) {
+        q->waits_for_versions = versions_ask(q->python);
+        if (q->waits_for_versions)
+                return false;
+        query_end_versions(q);
+        return true;
+}
+
+/* Returns whether q is gone. */
 static bool query_begin(PythonQuery *q) {
         q->is_new = false;
         if (q->need) {
@@ -317,6 +381,8 @@ static bool query_begin(PythonQuery *q) {
                 q->is_asking = true;
         else if (q->on_removed)
                 return query_remove(q);
+        else if (q->on_known)
+                return query_ask_versions(q);
         else
                 query_parse(q);
         return false;
@@ -333,7 +399,9 @@ void query_update(Python *p) {
                         break;
                 if (q->is_new && query_begin(q))
                         continue;
-                if (q->problem && q->on_removed)
+                if (q->problem && q->on_known)
+                        query_end_versions(q);
+                else if (q->problem && q->on_removed)
                         query_removed(q, -ENOTCONN);
                 else if (q->problem)
                         query_report_problem(q, q->problem);

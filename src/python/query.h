@@ -52,6 +52,12 @@ int python_validate(Python *p, const PythonScript *script, const char *principal
                     PythonQuery **ret);
 void python_query_cancel(PythonQuery *q);
 
+/* Asks the interpreters and uv for their versions, unless that is known. on_known is called exactly once,
+ * from the event loop, unless python_query_cancel() comes first; what python_facts() tells then is all that
+ * can be known. principal: for admission. */
+int python_ask_versions(Python *p, const char *principal, void (*on_known)(void *userdata), void *userdata,
+                        PythonQuery **ret);
+
 typedef struct PythonOutcome {
         const char *error; /* NULL: it is ready; else why not */
         const char *environment; /* 64 hex digits, "" where nothing is needed */

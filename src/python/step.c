@@ -186,7 +186,7 @@ static int step_request(const StepParameters *p, ExecRequest **ret) {
                 assert(strlen(p->leaf) < sizeof(q->environment));
                 memcpy(q->environment, p->leaf, strlen(p->leaf) + 1);
                 q->resources.memory_max_bytes = s->prepare_memory_max_bytes;
-                q->resources.tasks_max = s->prepare_tasks_max;
+                q->resources.tasks_max = settings_prepare_tasks_max(p->python->settings);
         }
         *ret = TAKE_PTR(q);
         return 0;

@@ -357,7 +357,7 @@ static int ask_environment(const CheckContext *c, JsonValue **ret) {
 void check_sets(CheckContext *c) {
         _cleanup_json_ JsonValue *reply = NULL;
         const JsonValue *packages;
-        const char *problem, *uv = "";
+        const char *problem, *uv = "", *version = "";
         bool is_possible = false;
         int64_t n_sets = 0;
         int r;
@@ -373,10 +373,12 @@ void check_sets(CheckContext *c) {
         (void) json_get_bool(json_member(packages, "can_be_declared"), &is_possible);
         (void) json_get_integer(json_member(packages, "sets"), &n_sets);
         (void) json_get_string(json_member(packages, "uv"), &uv, NULL);
+        (void) json_get_string(json_member(packages, "uv_version"), &version, NULL);
         if (is_possible)
                 check_add(&c->report, CHECK_OK, "sets", NULL,
-                          "programs can declare packages; uv is %s, %" PRIi64 " sets are ready (whether the "
-                          "index answers is not tested)", *uv ? uv : "not needed", n_sets);
+                          "programs can declare packages; uv%s%s is %s, %" PRIi64 " sets are ready (whether "
+                          "the index answers is not tested)", *version ? " " : "", version,
+                          *uv ? uv : "not needed", n_sets);
         else
                 check_add(&c->report, CHECK_WARN, "sets",
                           json_get_string(json_member(packages, "problem"), &problem, NULL) ? problem : NULL,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* check_environment {}: what runs here, and behind which walls. The first nine lines are the predecessor's;
- * everything is asked from the launcher at the time of the call. */
+ * everything is asked from the launcher at the time of the call, versions from the programs themselves once
+ * they are others. */
 
 #include <errno.h>
 #include <sys/utsname.h>
@@ -12,6 +13,13 @@
 #include "tool/interpreters.h"
 #include "tool/sandbox-call.h"
 #include "tool/schema.h"
+
+typedef struct EnvironmentCall {
+        ToolCall head;
+        ToolRegistry *registry;
+        McpCall *call;
+        PythonQuery *query;
+} EnvironmentCall;
 
 static int count_set(const PythonSet *s, void *userdata) {
         size_t *n = userdata;
@@ -37,24 +45,55 @@ static int learn(const ToolRegistry *registry, const ExecSandboxInfo *info, Envi
                 return tool_interpreters_scan(registry->settings, &f->interpreters);
         for (size_t i = 0; i < ELEMENTSOF(info->hello.interpreters); i++)
                 if (*info->hello.interpreters[i]) {
-                        r = tool_interpreters_add(info->hello.interpreters[i], &f->interpreters);
+                        r = tool_interpreters_add(info->hello.interpreters[i], f->python.versions[i],
+                                                  &f->interpreters);
                         if (r < 0)
                                 return r;
                 }
         return 0;
 }
 
-static void answer(ToolRegistry *registry, McpCall *call, const ExecSandboxInfo *info,
-                   const char *argument) {
+/* ---- The call ---- */
+
+static void answer(ToolRegistry *registry, McpCall *call, const ExecSandboxInfo *info) {
         _cleanup_buffer_ Buffer content = BUFFER_INIT(0), structured = BUFFER_INIT(0);
         EnvironmentFacts facts;
 
-        (void) argument;
         if (learn(registry, info, &facts) >= 0 && environment_write(&facts, &content, &structured) >= 0)
                 mcp_call_finish(call, content.data, structured.data, /* is_error= */ false);
         else
                 mcp_call_fail(call, "The server is out of memory. Try again later.");
         strv_free(facts.interpreters);
+}
+
+static void on_versions(void *userdata) {
+        _cleanup_free_ EnvironmentCall *c = userdata;
+
+        answer(c->registry, c->call, exec_engine_sandbox(c->registry->engine));
+}
+
+static void cancel(ToolCall *head) {
+        _cleanup_free_ EnvironmentCall *c = (EnvironmentCall*) head;
+
+        python_query_cancel(c->query);
+}
+
+/* The launcher has told what it knows; what it does not run by itself says its version in a unit. */
+static void ask_versions(ToolRegistry *registry, McpCall *call, const ExecSandboxInfo *info,
+                         const char *argument) {
+        _cleanup_free_ EnvironmentCall *c = NULL;
+
+        (void) argument;
+        c = malloc(sizeof(*c));
+        if (c) {
+                *c = (EnvironmentCall) { .head.cancel = cancel, .registry = registry, .call = call };
+                if (python_ask_versions(registry->python, mcp_call_principal(call), on_versions, c,
+                                        &c->query) >= 0) {
+                        mcp_call_set_data(call, &TAKE_PTR(c)->head);
+                        return;
+                }
+        }
+        answer(registry, call, info);
 }
 
 static int call_check_environment(ToolRegistry *registry, const JsonValue *arguments, McpCall *call) {
@@ -68,7 +107,7 @@ static int call_check_environment(ToolRegistry *registry, const JsonValue *argum
         }
         if (r < 0)
                 return r;
-        return sandbox_call_new(registry, call, NULL, answer);
+        return sandbox_call_new(registry, call, NULL, ask_versions);
 }
 
 static int write_check_environment(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {

@@ -39,9 +39,25 @@ static const char* manager_of(const EnvironmentFacts *f) {
         return f->sandbox->hello.is_user ? "user" : "system";
 }
 
-/* "3.13 (/usr/bin/python3)": what will run, with the version as far as its name shows. */
+/* "3.13.5 (/usr/bin/python3)": what will run. A version that is asked for is told with the one that serves
+ * it, or alone. */
 static const char* default_interpreter(const EnvironmentFacts *f) {
-        return f->interpreters && f->interpreters[0] ? f->interpreters[0] : f->settings->python;
+        const char *wanted = f->settings->python_version;
+        size_t n = wanted ? strlen(wanted) : 0;
+
+        STRV_FOREACH(i, f->interpreters)
+                if (!wanted || (strncmp(*i, wanted, n) == 0 && ((*i)[n] == '.' || (*i)[n] == ' ')))
+                        return *i;
+        return wanted ?: f->settings->python;
+}
+
+/* "0.13.9 (/usr/local/bin/uv)" */
+static int append_uv(const PythonFacts *f, Buffer *b) {
+        if (!*f->uv_path)
+                return buffer_append_str(b, "uv: none\n");
+        if (!*f->uv_version)
+                return buffer_printf(b, "uv: %s\n", f->uv_path);
+        return buffer_printf(b, "uv: %s (%s)\n", f->uv_version, f->uv_path);
 }
 
 static uint64_t smaller_known(uint64_t ours, uint64_t theirs) {
@@ -69,9 +85,9 @@ static int append_nine(const EnvironmentFacts *f, Buffer *b) {
         bool is_warm = *s->packages.default_requirements;
         int r;
 
-        r = buffer_printf(b, "Python version: %s\n", s->python_version ?: default_interpreter(f));
+        r = buffer_printf(b, "Python version: %s\n", default_interpreter(f));
         if (r >= 0)
-                r = buffer_printf(b, "uv: %s\n", *f->python.uv_path ? f->python.uv_path : "none");
+                r = append_uv(&f->python, b);
         if (r >= 0)
                 r = buffer_printf(b, "Platform: %s %s\n", f->machine.sysname, f->machine.machine);
         if (r >= 0 && f->sandbox->is_known)
@@ -230,6 +246,7 @@ static void write_packages(const EnvironmentFacts *f, JsonWriter *w) {
         json_key(w, "offline");
         json_boolean(w, f->python.is_offline);
         write_text(w, "uv", f->python.uv_path);
+        write_text(w, "uv_version", f->python.uv_version);
         write_number(w, "sets", f->n_sets);
         json_end_object(w);
 }
@@ -239,7 +256,7 @@ static int write_structured(const EnvironmentFacts *f, Buffer *b) {
 
         json_begin_object(&w);
         write_text(&w, "version", MCP_EXEC_VERSION);
-        write_text(&w, "python", f->settings->python_version ?: default_interpreter(f));
+        write_text(&w, "python", default_interpreter(f));
         write_strings(&w, "interpreters", f->interpreters);
         write_text(&w, "platform", f->machine.sysname);
         write_text(&w, "machine", f->machine.machine);

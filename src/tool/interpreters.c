@@ -51,14 +51,17 @@ static bool has_version(char *const *l, const char *version) {
         return false;
 }
 
-int tool_interpreters_add(const char *path, char ***l) {
-        _cleanup_free_ char *version = NULL;
-        int r;
+int tool_interpreters_add(const char *path, const char *version, char ***l) {
+        _cleanup_free_ char *guessed = NULL;
+        int r = 0;
 
         assert(path);
         assert(l);
 
-        r = version_of(path, &version);
+        if (!version || !*version) {
+                r = version_of(path, &guessed);
+                version = guessed;
+        }
         if (r < 0 || has_version(*l, version))
                 return r;
         return strv_extendf(l, "%s (%s)", version, path);
@@ -67,7 +70,7 @@ int tool_interpreters_add(const char *path, char ***l) {
 static int add(const char *name, char ***l) {
         char path[512];
 
-        return find(name, path, sizeof(path)) ? tool_interpreters_add(path, l) : 0;
+        return find(name, path, sizeof(path)) ? tool_interpreters_add(path, NULL, l) : 0;
 }
 
 int tool_interpreters_scan(const Settings *s, char ***ret) {

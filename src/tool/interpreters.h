@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Which interpreters there are, learned by looking at names: nothing is executed for it. */
+/* Which interpreters there are, as far as that shows in their names: nothing is executed for it. */
 
 #include "base/settings.h"
 
@@ -9,5 +9,5 @@
  * are left out. Two with the same version are told once. Returns 0 or -ENOMEM. */
 int tool_interpreters_scan(const Settings *s, char ***ret);
 
-/* Appends one that is known to be there. */
-int tool_interpreters_add(const char *path, char ***l);
+/* Appends one that is known to be there. version: what it says itself ("3.13.5"); NULL or "": not known. */
+int tool_interpreters_add(const char *path, const char *version, char ***l);

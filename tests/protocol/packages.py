@@ -62,14 +62,21 @@ def machine(*settings, has_sets=True):
     with harness.directory() as where:
         for name in ("sets", "prepare", "conf/mcp-exec"):
             (where / name).mkdir(parents=True)
-        for name in ("parse.py", "remove.py"):
+        for name in ("parse.py", "remove.py", "versions.py"):
             (where / "prepare" / name).symlink_to(PROGRAMS / name)
         for name in ("fetch.py", "install.py"):
             (where / "prepare" / name).symlink_to(FAKES / name)
         (where / "conf/mcp-exec/mcp-exec.conf").write_text("\n".join(["[Packages]", *settings, ""]))
-        options = [f"sets={where / 'sets'}", "uv=/bin/true"] if has_sets else []
+        say_version(where / "uv", "0.13.9")
+        options = [f"sets={where / 'sets'}", f"uv={where / 'uv'}"] if has_sets else []
         with harness.fake_launcher(f"python={harness.PYTHON}", *options) as launcher:
             yield Machine(where, launcher)
+
+
+def say_version(path, version):
+    """A uv that only tells its version, and leaves a line beside itself each time."""
+    path.write_text(f"#!/bin/sh\n[ \"$*\" = --version ] || exit 1\necho >>{path}-asked\necho 'uv {version} (some-machine)'\n")
+    path.chmod(0o755)
 
 
 class Server(harness.Server):

@@ -35,6 +35,7 @@ PythonRig* python_rig_setup(void) {
         (void) snprintf(r->programs, sizeof(r->programs), "%.60s/programs", r->directory);
         need(mkdir(r->sets, 0755) == 0 && mkdir(r->state, 0755) == 0 && mkdir(r->programs, 0755) == 0);
         link_program(r, PREPARE_DIRECTORY, "parse.py");
+        link_program(r, PREPARE_DIRECTORY, "versions.py");
         link_program(r, PREPARE_DIRECTORY, "remove.py");
         link_program(r, FAKE_PREPARE_DIRECTORY, "fetch.py");
         link_program(r, FAKE_PREPARE_DIRECTORY, "install.py");

@@ -5,7 +5,7 @@ import os
 import platform
 
 import harness
-from packages import machine
+from packages import machine, say_version
 
 BLOCK = '# /// script\n# requires-python = ">=3.9"\n# dependencies = ["demo>=1", "Other_Thing"]\n# ///\n'
 
@@ -88,9 +88,35 @@ def test_what_it_says_of_the_environment():
                          "Max timeout", "Max output", "Cache warming"], names
         told = result["structuredContent"]
         assert told["sandbox"]["status"] == "active" and told["sandbox"]["protections"], told
-        assert told["packages"]["can_be_declared"] is True and told["packages"]["uv"] == "/bin/true", told
+        assert told["packages"]["can_be_declared"] is True, told
+        assert (told["packages"]["uv"], told["packages"]["uv_version"]) == (str(m.where / "uv"), "0.13.9"), told
+        assert told["python"] == told["interpreters"][0] == f"{platform.python_version()} ({harness.PYTHON})", told
+        lines = result["content"][0]["text"].splitlines()
+        assert lines[:2] == [f"Python version: {platform.python_version()} ({harness.PYTHON})",
+                             f"uv: 0.13.9 ({m.where / 'uv'})"], lines
         assert told["machine"] == platform.machine(), told
         assert told["limits"]["default_timeout_s"] == 30, told
+
+
+def test_versions_are_asked_for_once_until_the_program_is_another():
+    def told(s):
+        return s.tool("check_environment")["structuredContent"]["packages"]["uv_version"]
+
+    with machine() as m:
+        with m.server() as s:
+            asked = m.where / "uv-asked"
+            idents = [s.start("check_environment", {}) for _ in range(3)]
+            assert {s.end("check_environment", i)["structuredContent"]["packages"]["uv_version"] for i in idents} == {"0.13.9"}
+            assert (told(s), told(s), asked.read_text()) == ("0.13.9", "0.13.9", "\n")
+            say_version(m.where / "new", "0.14.0rc1")
+            (m.where / "new").rename(m.where / "uv")
+            assert (told(s), told(s)) == ("0.14.0rc1", "0.14.0rc1")
+            # One that does not work is not asked with every call either.
+            say_version(m.where / "new", "")
+            (m.where / "new").rename(m.where / "uv")
+            assert (told(s), told(s), (m.where / "new-asked").read_text()) == ("", "", "\n\n")
+        text = s.stderr
+        assert "versions.py" not in text, text
 
 
 def test_without_sets_everything_else_goes_on():

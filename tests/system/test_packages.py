@@ -141,7 +141,13 @@ def test_validate_and_check_environment_tell_of_packages():
             assert text.startswith("INVALID"), (script, text)
             assert reason in text, (script, text)
         text = text_of(client.call("check_environment", {}))
-        assert str(UV) in text, text
+        # The versions that the programs themselves tell.
+        version = sh(["/usr/bin/python3", "-c", "import platform; print(platform.python_version())"]).stdout.strip()
+        uv = sh([str(UV), "--version"]).stdout.split()[1]
+        assert text.startswith(f"Python version: {version} (/usr/bin/python3)\nuv: {uv} ({UV})\n"), text
+        with Births() as births:
+            assert text_of(client.call("check_environment", {})) == text
+            assert births.names() == [], births.names()
         assert names() == [], names()
 
 

@@ -2,6 +2,9 @@
 
 #include "base/settings.h"
 
+#include <inttypes.h>
+#include <unistd.h>
+
 #include "base/buffer.h"
 #include "base/strv.h"
 #include "config.h"
@@ -213,6 +216,26 @@ static Settings* load(const char *tree, const char *expected_message) {
         ASSERT_EQ_STR(message, expected_message);
         ASSERT_EQ_INT(r, expected_message ? -EBADMSG : 0);
         return s;
+}
+
+TEST(settings_refuse_fewer_tasks_than_uv_needs_on_this_machine) {
+        _cleanup_(settings_freep) Settings *s = defaults();
+        uint64_t n_needed = 64 + (uint64_t) sysconf(_SC_NPROCESSORS_ONLN);
+        char value[32], message[128];
+
+        ASSERT_EQ_UINT(settings_prepare_tasks_max(s), MAX_OF(UINT64_C(512), n_needed));
+        for (int missing = 1; missing >= 0; missing--) {
+                _cleanup_free_ char *reason = NULL;
+
+                (void) snprintf(value, sizeof(value), "%" PRIu64, n_needed - (uint64_t) missing);
+                ASSERT_EQ_INT(settings_set(s, "Packages", "PrepareTasksMax", value, &reason), 0);
+                ASSERT_EQ_INT(settings_verify(s, &reason), missing ? -EBADMSG : 0);
+                (void) snprintf(message, sizeof(message),
+                                "PrepareTasksMax=: %" PRIu64 " is less than uv needs here, which is %" PRIu64
+                                " (64, and one for each CPU)", n_needed - 1, n_needed);
+                ASSERT_EQ_STR(reason, missing ? message : NULL);
+                ASSERT_EQ_UINT(settings_prepare_tasks_max(s), n_needed - (uint64_t) missing);
+        }
 }
 
 TEST(settings_precedence_is_default_lib_etc_drop_in_variable) {

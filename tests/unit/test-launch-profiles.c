@@ -213,7 +213,7 @@ TEST(a_user_has_no_other_user_to_be) {
 TEST(tools_and_credentials_go_where_they_are_needed) {
         static const char *const expected[_WIRE_PROFILE_MAX] = {
                 [WIRE_PROFILE_RUN] = "",
-                [WIRE_PROFILE_PARSE] = "",
+                [WIRE_PROFILE_PARSE] = "+BindReadOnlyPaths=/opt/uv/uv:/uv\n",
                 [WIRE_PROFILE_FETCH] = "-BindReadOnlyPaths=" NSSWITCH "\n"
                                        "+BindReadOnlyPaths=/opt/uv/uv:/uv " NSSWITCH
                                        " /etc/ca.pem:/etc/ca-bundle.pem\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* execute_python, validate_script, check_environment, and exec where a program names packages. */
+/* execute_python, validate_script, and exec where a program names packages. */
 
 #include "tool-fixture.h"
 
@@ -298,90 +298,6 @@ TEST(what_could_not_be_found_out_is_an_error_and_a_cancel_ends_the_question) {
         ASSERT_TRUE(s->python.query.on_report == NULL);
         ASSERT_CONTAINS(call_tool(s, "validate_script", "{\"script\":\" \"}", ""),
                         "script must not be empty");
-        setup_free(s);
-}
-
-/* ---- check_environment ---- */
-
-static const char* environment(Setup *s, const ExecSandboxInfo *info) {
-        (void) say(s->f, HELLO_18);
-        ASSERT_EQ_STR(call_tool(s, "check_environment", "{}", ""), "");
-        s->engine.on_info(info, s->engine.info_userdata);
-        return heard(s->f);
-}
-
-TEST(environment_is_told_in_the_predecessors_lines_first) {
-        char *packages[] = { (char*) "numpy 2.3.1", (char*) "six 1.17.0", NULL };
-        Setup *s = setup_new(packages);
-        ExecSandboxInfo info = {
-                .is_known = true,
-                .hello = { .verdict = WIRE_VERDICT_OK,
-                           .controllers = CONTROLLER_MEMORY | CONTROLLER_PIDS,
-                           .manager_version_text = "257.9-1",
-                           .memory_max_bytes = 256 * MIB,
-                           .n_interpreters = 3,
-                           .interpreters = { "/nonexistent/python3", "", "/x/python3.12" } },
-        };
-        const char *answer = environment(s, &info);
-
-        ASSERT_CONTAINS(answer, "\"text\":\"Python version: 3 (/nonexistent/python3)\\nuv: /usr/bin/uv\\n"
-                                "Platform: Linux ");
-        ASSERT_CONTAINS(answer, "\\nSandbox backend: native (systemd 257.9-1, system manager)\\n"
-                                "Sandbox status: active\\n"
-                                "Default timeout: 30s\\nMax timeout: 300s\\nMax output: 1048576 bytes\\n"
-                                "Cache warming: disabled\\n"
-                                "Interpreters: 3 (/nonexistent/python3), 3.12 (/x/python3.12)\\n"
-                                "Installed: numpy 2.3.1, six 1.17.0\\n"
-                                "Declared packages: fetched before the script starts; 0 sets are ready\\n"
-                                "Network of scripts: none\\n"
-                                "Limits of a run: 256 MiB of memory, ");
-        ASSERT_CONTAINS(answer, "\\n  - memory limit\\n  - limit of processes and threads\"}]");
-        ASSERT_CONTAINS(answer, "\"sandbox\":{\"backend\":\"systemd\",\"status\":\"active\",\"manager\":"
-                                "\"system\",\"systemd\":\"257.9-1\",\"controllers\":[\"memory\",\"pids\"],");
-        ASSERT_CONTAINS(answer, "\"memory_bytes\":268435456,\"tasks\":128,");
-        ASSERT_CONTAINS(answer, "\"packages\":{\"installed\":[\"numpy 2.3.1\",\"six 1.17.0\"],"
-                                "\"can_be_declared\":true,\"offline\":false,\"uv\":\"/usr/bin/uv\","
-                                "\"sets\":0}}");
-        setup_free(s);
-}
-
-TEST(environment_says_when_nothing_runs_and_claims_no_protection_then) {
-        Setup *s = setup_new(NULL);
-        ExecSandboxInfo info = {
-                .is_known = true,
-                .hello = { .verdict = WIRE_VERDICT_REFUSED, .reason = "no seccomp", .remedy = "get one",
-                           .manager_version_text = "252" },
-        };
-        const char *answer;
-
-        s->python.facts = (PythonFacts){ .uv_path = "", .problem = "uv is missing: install it" };
-        answer = environment(s, &info);
-        ASSERT_CONTAINS(answer, "\\nuv: none\\n");
-        ASSERT_CONTAINS(answer, "\\nSandbox status: refused, nothing runs: no seccomp\\n");
-        ASSERT_CONTAINS(answer, "\\nDeclared packages: not possible here: uv is missing: install it\\n");
-        ASSERT_CONTAINS(answer, "\\nProtections: not proven, so nothing runs\"}]");
-        ASSERT_CONTAINS(answer, "\"reason\":\"no seccomp\",\"remedy\":\"get one\",\"controllers\":[],"
-                                "\"protections\":[]}");
-        ASSERT_CONTAINS(answer, "\"can_be_declared\":false,\"problem\":\"uv is missing: install it\"");
-
-        info = (ExecSandboxInfo){ .error = (char*) "the launcher is gone" };
-        answer = environment(s, &info);
-        ASSERT_CONTAINS(answer, "\\nSandbox status: unknown, nothing runs: the launcher is gone\\n");
-        ASSERT_CONTAINS(answer, "\"status\":\"unknown\",\"reason\":\"the launcher is gone\"");
-        setup_free(s);
-}
-
-TEST(a_cancelled_question_about_the_environment_does_no_harm) {
-        Setup *s = setup_new(NULL);
-        ExecSandboxInfo info = {};
-
-        ASSERT_CONTAINS(call_tool(s, "check_environment", "{\"x\":1}", ""), "unknown argument \\\"x\\\"");
-        ASSERT_EQ_STR(call_tool(s, "check_environment", "{}", ""), "");
-        (void) say(s->f, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
-                         "\"requestId\":1}}");
-        s->engine.on_info(&info, s->engine.info_userdata);
-        ASSERT_EQ_STR(heard(s->f), "");
-        ASSERT_EQ_STR(call_tool(s, "check_environment", "{}", ""), ""); /* never answered */
         setup_free(s);
 }
 

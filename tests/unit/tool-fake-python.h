@@ -8,6 +8,7 @@
 
 struct PythonQuery {
         void (*on_report)(const PythonReport *report, void *userdata);
+        void (*on_known)(void *userdata);
         void *userdata;
 };
 
@@ -54,7 +55,7 @@ int python_validate(Python *p, const PythonScript *script, const char *principal
                     PythonQuery **ret) {
         ASSERT_EQ_STR(principal, "uid:1");
         python_note(p, script);
-        p->query = (struct PythonQuery){ on_report, userdata };
+        p->query = (struct PythonQuery){ .on_report = on_report, .userdata = userdata };
         *ret = &p->query;
         return 0;
 }
@@ -65,9 +66,17 @@ int python_attach_default(Python *p, ExecRequest *request) {
         return 0;
 }
 
+int python_ask_versions(Python *p, const char *principal, void (*on_known)(void *userdata), void *userdata,
+                        PythonQuery **ret) {
+        ASSERT_EQ_STR(principal, "uid:1");
+        p->query = (struct PythonQuery){ .on_known = on_known, .userdata = userdata };
+        *ret = &p->query;
+        return 0;
+}
+
 void python_query_cancel(PythonQuery *q) {
-        ASSERT_TRUE(q->on_report != NULL);
-        q->on_report = NULL;
+        ASSERT_TRUE(q->on_report != NULL || q->on_known != NULL);
+        *q = (struct PythonQuery){};
 }
 
 int python_foreach_set(Python *p, int (*visit)(const PythonSet *s, void *userdata), void *userdata) {

@@ -31,6 +31,7 @@ struct ExecEngine {
         unsigned n_submitted;
         ExecSandboxInfo sandbox;
         void (*on_info)(const ExecSandboxInfo *info, void *userdata);
+        const ExecSandboxInfo *info;
         void *info_userdata;
 };
 
@@ -64,6 +65,10 @@ int exec_engine_query_sandbox(ExecEngine *e, void (*on_info)(const ExecSandboxIn
         e->on_info = on_info;
         e->info_userdata = userdata;
         return 0;
+}
+
+const ExecSandboxInfo* exec_engine_sandbox(const ExecEngine *e) {
+        return e->info;
 }
 
 void exec_job_cancel(ExecJob *j) {
@@ -181,7 +186,7 @@ static Setup* setup_new(char *const *packages) {
         static const char *const interpreters[] = { "3.13 (/usr/bin/python3)", "3.12 (/opt/py/python3.12)",
                                                     NULL };
 
-        kept = (Setup){ .python.facts = { .uv_path = "/usr/bin/uv" } };
+        kept = (Setup){ .python.facts = { .uv_path = "/usr/bin/uv", .uv_version = "" } };
         n_timers = 0;
         ASSERT_EQ_INT(settings_new_default(&kept.settings), 0);
         ASSERT_EQ_INT(run_table_new(&(const RunTableParameters){ .event = (sd_event*) &kept,

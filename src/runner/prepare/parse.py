@@ -278,7 +278,7 @@ def limit_child():
 
 def ask_version(path):
     if os.path.realpath(path) == os.path.realpath(sys.executable):
-        return "%d.%d.%d%s" % (*sys.version_info[:3], {"final": ""}.get(sys.version_info[3], "a0"))
+        return sys.version.split()[0].rstrip("+")
     program = "import platform; print(platform.python_version())"
     try:
         done = subprocess.run([path, "-I", "-S", "-c", program], stdin=subprocess.DEVNULL, capture_output=True,
