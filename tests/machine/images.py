@@ -24,6 +24,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 RUN = """systemd systemd-sysv dbus dbus-user-session libpam-systemd libnss-systemd python3 python3-numpy
     python3-pandas python3-matplotlib python3-pil python3-yaml python3-jinja2 python3-packaging iproute2
     procps util-linux curl strace ca-certificates adduser kmod libcap2-bin fontconfig""".split()
+# Where a release has two, a script can choose.
+ANOTHER_PYTHON = {"sid": ["python3.13"]}
 BUILD = """build-essential debhelper meson ninja-build pkgconf libsystemd-dev libcjson-dev libmicrohttpd-dev
     nettle-dev python3 python3-packaging fakeroot lintian ca-certificates systemd""".split()
 BUILD_NEWER = ["systemd-dev"]   # before trixie its files are in the systemd package
@@ -91,7 +93,7 @@ def packages(kind, suite):
         return KERNEL
     if kind == "build":
         return BUILD + (BUILD_OLDEST if suite == "bookworm" else BUILD_NEWER)
-    return RUN
+    return RUN + ANOTHER_PYTHON.get(suite, [])
 
 
 def recipe_key(kind, suite):
