@@ -34,6 +34,7 @@ typedef struct ExecResult {
         char *message;             /* one sentence: what happened and what to do; NULL for EXEC_OK */
         char **hints;              /* warnings, and guesses from the last error line, each a sentence */
         bool did_run;              /* false: the program was never started; message says why */
+        uint8_t presentation;      /* the request's */
         bool is_unprepared;        /* its packages cannot be had; message may quote uv or an index */
         char unit[64];
 } ExecResult;

@@ -45,6 +45,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .out = exec_job_stream(j, 1),
                 .err = exec_job_stream(j, 2),
                 .files = job_files(j),
+                .presentation = j->request->presentation,
         };
         memcpy(r->run_id, j->run_id, sizeof(r->run_id));
 

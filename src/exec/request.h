@@ -59,6 +59,7 @@ typedef struct ExecInputFile {
 /* All strings and buffers are owned by the request. Immutable after submission. */
 typedef struct ExecRequest {
         char *tool;            /* "exec" */
+        uint8_t presentation;  /* how the result is shown: a word of the tool's, handed back with it */
         char *principal;       /* who asks, as shown in the journal: "uid:1000", "token:ci", "local" */
         char *client_name, *client_version, *traceparent; /* may be NULL; sanitised by the journal writer */
         char *code;

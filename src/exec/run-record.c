@@ -36,7 +36,7 @@ typedef struct RecordHeader {
         char magic[8];
         uint32_t version, n_hints;
         char run_id[RANDOM_HEX_ID_CHARS + 1];
-        uint8_t did_run, has_message, padding[5];
+        uint8_t did_run, has_message, presentation, padding[4]; /* 0: also of a version before it was here */
         int32_t status, exit_code, signal, padding2;
         uint64_t created_usec, ended_usec, expires_usec;
         uint64_t queued_usec, duration_usec, cpu_usec, memory_peak_bytes;
@@ -130,6 +130,7 @@ int run_record_new(const RunRecordParameters *p, RunRecord **ret) {
         memcpy(h.run_id, result->run_id, sizeof(h.run_id));
         h.n_hints = (uint32_t) MIN_OF(strv_length(result->hints), (size_t) HINTS_MAX);
         h.did_run = result->did_run;
+        h.presentation = result->presentation;
         h.has_message = result->message != NULL;
         h.status = (int32_t) result->status;
         h.exit_code = result->exit_code;
@@ -337,6 +338,7 @@ int run_record_open(int take_fd, RunRecord **ret) {
         record->expires_usec = h->expires_usec;
         memcpy(record->result.run_id, h->run_id, sizeof(record->result.run_id));
         record->result.did_run = h->did_run;
+        record->result.presentation = h->presentation;
         record->result.status = (ExecStatus) h->status;
         record->result.exit_code = h->exit_code;
         record->result.signal = h->signal;

@@ -15,6 +15,7 @@ struct Run {
         char *principal;
         uint64_t created_usec; /* CLOCK_REALTIME */
         uint64_t timeout_usec;
+        uint8_t presentation;
         ExecJob *job;            /* NULL: over */
         const ExecResult *final; /* while the watches are told of the end */
         RunRecord *record;       /* the result is kept */
@@ -298,6 +299,7 @@ int run_table_submit(RunTable *t, ExecRequest *take_request, Run **ret, char **r
         if (error < 0)
                 return error;
         r->timeout_usec = take_request->timeout_usec;
+        r->presentation = take_request->presentation;
         error = exec_engine_submit(t->parameters.engine, take_request, &handlers, r, &r->job,
                                    reterr_message);
         if (error != 0)
@@ -403,6 +405,7 @@ void run_result(const Run *r, ExecResult *ret) {
                 .out = exec_job_stream(r->job, 1),
                 .err = exec_job_stream(r->job, 2),
                 .did_run = true,
+                .presentation = r->presentation,
         };
         memcpy(ret->run_id, r->run_id, sizeof(ret->run_id));
 }

@@ -162,7 +162,6 @@ int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
                 .call = call,
                 .is_beginner = true,
                 .wait_usec = pick_wait(registry, call, p->is_background),
-                .view.layout = p->layout,
         };
         int r;
 

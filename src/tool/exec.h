@@ -19,7 +19,6 @@ typedef struct ExecCallParameters {
         const char *tool;
         char *const *dependencies; /* beside those of the program's own block; may be NULL */
         bool is_background;
-        ResultLayout layout;
 } ExecCallParameters;
 
 /* Runs the request for the call, after its packages are there. Takes the request and answers in every case

@@ -44,7 +44,7 @@ static int call_execute_python(ToolRegistry *registry, const JsonValue *argument
         _cleanup_(exec_request_freep) ExecRequest *q = NULL;
         _cleanup_strv_ char **dependencies = NULL;
         _cleanup_free_ char *message = NULL;
-        ExecCallParameters p = { .tool = tool_execute_python.name, .layout = RESULT_SECTIONS };
+        ExecCallParameters p = { .tool = tool_execute_python.name };
         int r;
 
         r = exec_request_new(&q);
@@ -58,6 +58,7 @@ static int call_execute_python(ToolRegistry *registry, const JsonValue *argument
         if (r < 0)
                 return r;
         p.dependencies = dependencies;
+        q->presentation = RESULT_SECTIONS;
         r = exec_call(registry, call, q, &p);
         if (r < 0)
                 return r;

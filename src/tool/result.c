@@ -167,7 +167,7 @@ static int write_structured(const ExecResult *result, Shown shown, const ShownFi
         return json_writer_finish(&w);
 }
 
-static int write_content(const Buffer *structured, const ShownFiles *files, ResultLayout layout, Buffer *b) {
+static int write_content(const Buffer *structured, const ShownFiles *files, unsigned layout, Buffer *b) {
         _cleanup_buffer_ Buffer text = BUFFER_INIT(0);
         JsonWriter w = JSON_WRITER_INIT(b);
         int r;
@@ -226,7 +226,7 @@ static int write_both(const ExecResult *result, Shown shown, const ShownFiles *f
         buffer_done(structured);
         buffer_done(content);
         r = write_structured(result, shown, files, view, structured);
-        return r < 0 ? r : write_content(structured, files, view->layout, content);
+        return r < 0 ? r : write_content(structured, files, result->presentation, content);
 }
 
 int result_write_view(const ExecResult *result, const Settings *settings, ResultView *view, Buffer *content,

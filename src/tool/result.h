@@ -17,6 +17,7 @@ typedef enum ResultPart {
         RESULT_NEWS,  /* what came after the last look; of much only the newest */
 } ResultPart;
 
+/* ExecRequest.presentation and ExecResult.presentation: a run is told of in one way, whoever asks for it. */
 typedef enum ResultLayout {
         RESULT_JSON, /* the object again */
         RESULT_SECTIONS, /* "--- stdout ---" and so on: the predecessor's execute_python, with our lines
@@ -25,7 +26,6 @@ typedef enum ResultLayout {
 
 typedef struct ResultView {
         ResultPart part;
-        ResultLayout layout;
         uint64_t from[2];   /* by stream; a page has one offset for both */
         bool is_truncated;  /* returned: something is not shown that is or was there */
 } ResultView;

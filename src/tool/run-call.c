@@ -113,7 +113,7 @@ static void on_end(RunWatch *w, const ExecResult *result) {
         ResultView view = c->p.view;
 
         if (c->p.is_beginner || view.part != RESULT_PAGE)
-                view = (ResultView) { .part = RESULT_WHOLE, .layout = c->p.view.layout };
+                view = (ResultView) { .part = RESULT_WHOLE };
         if (mcp_call_wants_files(c->p.call))
                 send_files(c->p.call, result->files);
         run_call_answer_end(c->p.registry, c->p.call, result, &view);

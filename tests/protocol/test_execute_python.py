@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """execute_python, and exec for programs that name packages: from the call to the answer."""
 
+import json
 import os
 import platform
 import pty
@@ -106,8 +107,15 @@ def test_background_and_get_run():
     with machine() as m, m.server() as s:
         found = sections(s.text("execute_python", script=WHERE, dependencies=["slowish"], background=True))
         assert found["status"] == "running", found
-        ended = s.tool("get_run", run_id=found["run_id"], wait_s=40)["structuredContent"]
+        result = s.tool("get_run", run_id=found["run_id"], wait_s=40)
+        ended = result["structuredContent"]
         assert (ended["status"], ended["stdout"]) == ("ok", "/env/bin/python3\n"), ended
+        # The text is that of the tool which began the run.
+        for text in result["content"][0]["text"], s.text("get_run", run_id=found["run_id"], offset=0):
+            found = sections(text)
+            assert (found["stdout"], found["exit_code"], found["status"]) == ("/env/bin/python3\n\n", "0", "ok"), text
+        text = s.text("exec", code="print(1)", background=True)
+        assert json.loads(s.text("get_run", run_id=json.loads(text)["run_id"], wait_s=40))["stdout"] == "1\n"
 
 
 def test_the_scripts_time_is_not_that_of_its_preparation():

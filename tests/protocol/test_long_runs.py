@@ -310,6 +310,12 @@ def test_tasks_are_the_other_face_of_the_same_table():
         done = _task(s, "tasks/get", 5, taskId=handle["taskId"])["result"]
         assert done["status"] == "completed" and done["result"]["structuredContent"] == last, done
 
+        # In the layout of the tool that began it.
+        handle = _task(s, "tools/call", 6, name="execute_python", arguments={"script": "print(2)", "background": True})["result"]
+        _task(s, "tools/call", 7, name="get_run", arguments={"run_id": handle["taskId"], "wait_s": 10})
+        done = _task(s, "tasks/get", 8, taskId=handle["taskId"])["result"]["result"]
+        assert done["content"][0]["text"].startswith("--- stdout ---\n2\n\n--- exit_code: 0 ---\n"), done
+
 
 def test_task_is_cancelled_and_its_subscriber_told():
     with _desktop() as s:

@@ -29,6 +29,7 @@ static RunRecord* record_new_with_files(size_t max_stream_bytes, size_t max_file
                 .signal = 11, .queued_usec = 1, .duration_usec = 2, .cpu_usec = 3, .memory_peak_bytes = 4,
                 .out = &out, .err = &err, .files = max_files_bytes > 0 ? &files : NULL,
                 .message = (char*) "It crashed.", .hints = hints, .did_run = true,
+                .presentation = 3,
         };
         RunRecord *r = NULL;
 
@@ -68,6 +69,7 @@ static void check(const RunRecord *r, const char *head, const char *ring) {
         ASSERT_EQ_UINT(e->cpu_usec, 3);
         ASSERT_EQ_UINT(e->memory_peak_bytes, 4);
         ASSERT_TRUE(e->did_run);
+        ASSERT_EQ_UINT(e->presentation, 3);
         ASSERT_EQ_STR(e->message, "It crashed.");
         ASSERT_EQ_STR(e->hints[0], "try this");
         ASSERT_EQ_STR(e->hints[1], "or that");

@@ -183,7 +183,12 @@ TEST(text_tells_all_that_the_object_tells) {
 }
 
 TEST(a_run_that_goes_on_is_told_in_the_same_layout_and_found_by_get_run) {
+        static const char *const tools[] = { "get_run", "get_run", "cancel_run" };
+        static const char *const arguments[] = { "{\"run_id\":\"" RUN_ID "\"}",
+                                                 "{\"run_id\":\"" RUN_ID "\",\"offset\":0}",
+                                                 "{\"run_id\":\"" RUN_ID "\"}" };
         Setup *s = setup_new(NULL);
+        ExecResult result;
 
         (void) say(s->f, HELLO_18);
         ASSERT_CONTAINS(execute(s, "{\"script\":\"1\",\"dependencies\":[\"a\"],\"background\":true}"),
@@ -191,9 +196,18 @@ TEST(a_run_that_goes_on_is_told_in_the_same_layout_and_found_by_get_run) {
         s->engine.job.phase = "downloading 3/7 numpy";
         ASSERT_CONTAINS(
                 call_tool(s, "get_run", "{\"run_id\":\"" RUN_ID "\"}", ""),
-                "\"message\":\"The program's packages are being made ready (downloading 3/7 numpy); it "
+                "--- status: running ---\\n--- message ---\\n"
+                "The program's packages are being made ready (downloading 3/7 numpy); it "
                 "starts when they are. get_run with this run_id waits for its end (wait_s, at most 45); "
-                "cancel_run ends it.\"");
+                "cancel_run ends it.\\n");
+
+        ASSERT_EQ_INT(capture_push(&s->engine.job.out, "done\n", 5), 0);
+        result = result_of(&s->engine.job);
+        (void) finish(s, &result);
+        for (size_t i = 0; i < ELEMENTSOF(arguments); i++)
+                ASSERT_CONTAINS(call_tool(s, tools[i], arguments[i], ""),
+                                "{\"type\":\"text\",\"text\":\"--- stdout ---\\ndone\\n\\n"
+                                "--- exit_code: 0 ---\\n");
         setup_free(s);
 }
 

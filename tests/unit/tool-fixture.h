@@ -249,6 +249,7 @@ __attribute__((__unused__)) static ExecResult result_of(ExecJob *j) {
                 .out = &j->out,
                 .err = &j->err,
                 .did_run = true,
+                .presentation = j->request->presentation,
         };
 }
 
