@@ -21,6 +21,8 @@ typedef struct PackageSettings {
         char *index_url;              /* IndexUrl=; "" is uv's own default */
         char **extra_index_urls;      /* ExtraIndexUrls= */
         char *proxy, *python_mirror;  /* Proxy=, PythonMirror= */
+        char **no_proxy;              /* NoProxy=: hosts that are reached without it */
+        char **internal_hosts;        /* InternalHosts=: may have addresses that no public host has */
         char *exclude_newer;          /* ExcludeNewer=: as uv takes it */
         char **allow_packages;        /* AllowPackages=: empty: all; a trailing "*" is the rest of a name */
         char **deny_packages;         /* DenyPackages=: goes before */

@@ -92,6 +92,24 @@ static int check_url(const char *word, char **reterr_reason) {
         return 0;
 }
 
+/* A proxy that speaks TLS itself is not spoken to. */
+static int check_proxy(const char *word, char **reterr_reason) {
+        static const char scheme[] = "http://";
+        size_t n;
+        int r;
+
+        r = check_url(word, reterr_reason);
+        if (r < 0)
+                return r;
+        n = strlen(scheme);
+        if (strncmp(word, scheme, n) == 0) {
+                n += strcspn(word + n, "/?");
+                if (streq(word + n, "") || streq(word + n, "/"))
+                        return 0;
+        }
+        return settings_refuse(reterr_reason, "\"%.40s\" is not of the form http://HOST:PORT", word);
+}
+
 /* A trailing "*" stands for the rest of the name. */
 static bool is_distribution(const char *word) {
         size_t n = strlen(word);
@@ -136,6 +154,17 @@ int settings_check_word(Kind kind, const char *word, char **reterr_reason) {
         } else if (kind == KIND_URL || kind == KIND_URLS) {
                 if (*word)
                         return check_url(word, reterr_reason);
+        } else if (kind == KIND_PROXY) {
+                return *word ? check_proxy(word, reterr_reason) : 0;
+        } else if (kind == KIND_DESTINATIONS) {
+                const char *slash = strchr(word, '/');
+
+                if (!is_made_of(word, ALPHANUMERIC "-._:[]/*") ||
+                    (slash && (slash == word || slash[1] == 0 || !is_made_of(slash + 1, DIGITS ":"))))
+                        return settings_refuse(reterr_reason,
+                                               "\"%s\" is neither the name of a host (without http://) nor "
+                                               "an address or a network",
+                                               word);
         } else if (kind == KIND_DISTRIBUTIONS) {
                 if (!is_distribution(word))
                         return settings_refuse(reterr_reason, "\"%s\" is not the name of a Python package",

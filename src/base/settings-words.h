@@ -24,6 +24,8 @@ typedef enum Kind {
         KIND_FILE,        /* one path, or empty */
         KIND_URL,         /* one, or empty */
         KIND_URLS,
+        KIND_PROXY,       /* the URL of an HTTP proxy, or empty */
+        KIND_DESTINATIONS, /* names of hosts, addresses, networks */
         KIND_DISTRIBUTIONS, /* names of Python packages */
         KIND_MOMENT,      /* a date, a time of day with it, or a span of days or weeks (P7D); or empty */
         KIND_CONTROLLERS, KIND_ENDPOINTS, KIND_HINTS, /* masks of known words */

@@ -96,7 +96,9 @@ static const Key keys[] = {
         K("Packages", "IndexUrl", KIND_URL, packages.index_url, 0, 0, ""),
         K("Packages", "ExtraIndexUrls", KIND_URLS, packages.extra_index_urls, 0, 0, ""),
         K("Packages", "IndexCredentials", KIND_FILE, packages.index_credentials, 0, 0, ""),
-        K("Packages", "Proxy", KIND_URL, packages.proxy, 0, 0, ""),
+        K("Packages", "Proxy", KIND_PROXY, packages.proxy, 0, 0, ""),
+        K("Packages", "NoProxy", KIND_DESTINATIONS, packages.no_proxy, 0, 0, ""),
+        K("Packages", "InternalHosts", KIND_DESTINATIONS, packages.internal_hosts, 0, 0, ""),
         K("Packages", "CaBundle", KIND_FILE, packages.ca_bundle, 0, 0, ""),
         K("Packages", "PythonMirror", KIND_URL, packages.python_mirror, 0, 0, ""),
         K("Packages", "ExcludeNewer", KIND_MOMENT, packages.exclude_newer, 0, 0, ""),
@@ -167,12 +169,13 @@ static bool is_small(Kind kind) {
 
 static bool is_strv(Kind kind) {
         return kind == KIND_NAMES || kind == KIND_HOSTS || kind == KIND_PATHS || kind == KIND_PROGRAMS ||
-               kind == KIND_URLS || kind == KIND_DISTRIBUTIONS;
+               kind == KIND_URLS || kind == KIND_DESTINATIONS || kind == KIND_DISTRIBUTIONS;
 }
 
 /* One string. */
 static bool is_string(Kind kind) {
-        return kind == KIND_PROGRAM || kind == KIND_FILE || kind == KIND_URL || kind == KIND_MOMENT;
+        return kind == KIND_PROGRAM || kind == KIND_FILE || kind == KIND_URL || kind == KIND_PROXY ||
+               kind == KIND_MOMENT;
 }
 
 /* Numbers as a file would write them: the largest unit that leaves no rest. */

@@ -134,6 +134,8 @@ int order_write_fetch(const SetOrder *o, Buffer *b) {
         write_string(&w, "python", o->python);
         write_fetch_body(&w, o);
         write_string(&w, "proxy", s->proxy);
+        write_list(&w, "no_proxy", s->no_proxy);
+        write_list(&w, "internal_hosts", s->internal_hosts);
         write_string(&w, "ca_bundle", *s->ca_bundle ? WIRE_CA_BUNDLE_PATH : "");
         write_string(&w, "python_mirror", s->python_mirror);
         write_bool(&w, "offline", s->is_offline);

@@ -15,7 +15,9 @@ import hashlib
 import html
 import http.server
 import io
+import json
 import re
+import ssl
 import stat
 import sys
 import tarfile
@@ -170,19 +172,27 @@ class Index:
     """A package index (PEP 503, on demand with PEP 658's metadata) and a file server on a port of loopback.
 
     behaviours: {project or file: what it does instead}, of "401", "403", "500", "503", "404", "garbage", "hang", "slow",
-    "drop", "redirect-file"."""
+    "drop", "redirect-file". redirects: {file: URL}. tls: (certificate, key), files."""
 
-    def __init__(self, port=0, user=None, password=None):
+    def __init__(self, port=0, user=None, password=None, tls=None):
         self.files = {}             # file -> content
         self.projects = {}          # project -> {file: attributes of its link}
         self.behaviours = {}
+        self.redirects = {}
+        self.times = {}             # file -> when it was uploaded; then the index speaks JSON (PEP 700)
         self.requests = []          # paths, as they came
         self.authorizations = []
         self.user, self.password = user, password
         self.stopping = threading.Event()
         self.server = Server(("127.0.0.1", port), self.handler())
         self.port = self.server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}/simple/"
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*tls)
+            # Not while others wait to be accepted.
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        self.top = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}/"
+        self.url = self.top + "simple/"
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
 
     def __enter__(self):
@@ -194,9 +204,10 @@ class Index:
         self.server.shutdown()
         self.server.server_close()
 
-    def add(self, file_and_content, sha256=None, yanked=None, requires_python=None, url=None, has_metadata=False):
+    def add(self, file_and_content, sha256=None, yanked=None, requires_python=None, url=None, has_metadata=False,
+            time=None):
         """sha256: what the index claims, "" for nothing; yanked: the reason; url: where it says that the file is;
-        has_metadata: metadata apart (PEP 658), so that nobody reads the file before it is downloaded."""
+        has_metadata: metadata apart (PEP 658), so that nobody reads the file before it is downloaded; time: of upload."""
         file, content = file_and_content
         project = re.sub(r"[-_.]+", "-", re.split(r"-\d", file)[0]).lower()
         digest = hashlib.sha256(content).hexdigest() if sha256 is None else sha256
@@ -211,6 +222,8 @@ class Index:
                 name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
                 self.files[file + ".metadata"] = archive.read(name)
         self.files[file] = content
+        if time:
+            self.times[file] = time
         self.projects.setdefault(project, {})[file] = attributes
         return self
 
@@ -219,10 +232,20 @@ class Index:
                         f">{file}</a>\n" for file, attributes in self.projects[project].items())
         return f"<!DOCTYPE html><html><body>{links}</body></html>".encode()
 
+    def json_page(self, project):
+        files = []
+        for file, attributes in self.projects[project].items():
+            href, _, digest = attributes["href"].partition("#sha256=")
+            files.append({"filename": file, "url": href, "hashes": {"sha256": digest}, "size": len(self.files[file]),
+                          "upload-time": self.times.get(file)})
+        return json.dumps({"meta": {"api-version": "1.1"}, "name": project, "files": files}).encode()
+
     def answer(self, path):
         """(status, type, content) of a path."""
         parts = urllib.parse.unquote(path).strip("/").split("/")
         if parts[0] == "simple" and len(parts) == 2 and parts[1] in self.projects:
+            if self.times:
+                return 200, "application/vnd.pypi.simple.v1+json", self.json_page(parts[1])
             return 200, "text/html", self.page(parts[1])
         if parts[0] == "files" and len(parts) == 2 and parts[1] in self.files:
             return 200, "application/octet-stream", self.files[parts[1]]
@@ -252,6 +275,8 @@ class Index:
                     behaviour = "401"
                 if behaviour and not behaviour.isdecimal():
                     return getattr(self, "do_" + behaviour.replace("-", "_"))()
+                if last in index.redirects:
+                    return self.reply(302, "text/plain", b"", [("Location", index.redirects[last])])
                 status, kind, content = index.answer(self.path)
                 if behaviour:
                     status, kind, content = int(behaviour), "text/plain", b"no\n"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the programs that prepare packages have in common: orders, answers, and what may be said in them."""
 
+import base64
 import json
 import os
 import re
@@ -51,6 +52,13 @@ class Secrets:
 
 
 secrets = Secrets()
+
+
+def basic(login, password):
+    result = base64.b64encode(f"{login}:{password}".encode()).decode()
+    for word in (login, password, result):
+        secrets.add(word)
+    return result
 
 
 def printable(text, n_max=MESSAGE_MAX):

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The downloader: files of wheels over http and https, each against the hash that the lock names."""
 
-import base64
 import concurrent.futures
 import hashlib
 import http.client
 import netrc
 import os
-import socket
 import ssl
 import threading
 import urllib.error
 import urllib.parse
 import urllib.request
 
-from common import DiskFull, Failed, printable, progress, secrets
+from common import DiskFull, Failed, basic, printable, progress, secrets
 from explain import explain_uv
 
 CHUNK_BYTES = 1 << 18
@@ -33,13 +31,6 @@ class Package:
     def facts(self):
         return {"name": self.name, "version": self.version, "file": self.file, "sha256": self.sha256,
                 "size_bytes": self.size}
-
-
-def basic(login, password):
-    result = base64.b64encode(f"{login}:{password}".encode()).decode()
-    for word in (login, password, result):
-        secrets.add(word)
-    return result
 
 
 def credentials_of_url(url):
@@ -79,15 +70,16 @@ def read_credentials():
 class Downloader:
     """Brings the files of packages. seconds_left() raises at the end of the budget."""
 
-    def __init__(self, order, environment, credentials, seconds_left):
+    def __init__(self, order, environment, credentials, gate, seconds_left):
         self.order = order
         self.credentials = credentials
+        self.gate = gate
         self.seconds_left = seconds_left
         self.n_bytes = 0
         self.n_started = 0
         self.lock = threading.Lock()
         self.stop = threading.Event()
-        # urllib's ideas of proxies come from there.
+        # urllib's ideas of what needs no proxy come from there.
         os.environ.clear()
         os.environ.update(environment)
         self.opener = self.make_opener()
@@ -100,7 +92,8 @@ class Downloader:
             raise Failed("tls", f"The CA bundle {self.order['ca_bundle']} cannot be read; the administrator has to correct it."
                          ) from None
         opener = urllib.request.OpenerDirector()
-        for handler in (urllib.request.ProxyHandler(), urllib.request.UnknownHandler(), urllib.request.HTTPHandler(),
+        proxies = {"http": self.gate.url, "https": self.gate.url}
+        for handler in (urllib.request.ProxyHandler(proxies), urllib.request.UnknownHandler(), urllib.request.HTTPHandler(),
                         urllib.request.HTTPSHandler(context=context), urllib.request.HTTPDefaultErrorHandler(),
                         Redirects(), urllib.request.HTTPErrorProcessor()):
             opener.add_handler(handler)
@@ -186,6 +179,8 @@ class Downloader:
         code = getattr(e, "code", 0)
         if getattr(e, "errno", None) in FILE_ERRORS_FULL:
             return DiskFull()
+        if (failure := self.gate.failure()) and (code == 502 or isinstance(reason, OSError)):
+            return failure
         if code == 404 or code == 410:
             return Failed("index", f"{host} no longer has the file {package.file} ({code}). Use another version.")
         if code:
@@ -193,10 +188,6 @@ class Downloader:
             return explain_uv(f"Failed to fetch: https://{host}/\n  cause: {kind}", 2)
         if isinstance(reason, ssl.SSLError):
             return explain_uv(f"https://{host}/\n cause: certificate or TLS: {reason}", 2)
-        if isinstance(reason, socket.gaierror) and not self.order["proxy"]:
-            return explain_uv(f"https://{host}/\n cause: dns error", 2)
-        if self.order["proxy"] and isinstance(reason, OSError) and not isinstance(reason, TimeoutError):
-            return explain_uv(f"https://{host}/\n cause: proxy: {reason}", 2)
         if isinstance(reason, TimeoutError):
             return explain_uv(f"https://{host}/\n cause: timed out", 2)
         return explain_uv(f"https://{host}/\n cause: connection error: {printable(reason, 200)}", 2)

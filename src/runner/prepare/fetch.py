@@ -23,14 +23,15 @@ from common import Failed, NoUv, canonical, error_answer, pattern_matches, print
 from common import uv_environment, write_answer
 from download import Downloader, Package, credentials_of_url, read_credentials
 from explain import NAME, causes, explain_uv, warnings_of
+from gate import Gate
 from target import Target, is_wheel
 
 RESOLVED_BYTES_MAX = 64 << 20
 
 DEFAULTS = {
     "prefix": "/env", "uv": "", "python": "", "requirements": [], "tool_uv": {}, "deny": [], "index_url": "",
-    "extra_index_urls": [], "proxy": "", "no_proxy": "", "ca_bundle": "", "python_mirror": "", "exclude_newer": "", "offline": False,
-    "allow_source_builds": False, "allow_urls": False, "allow_vcs": False, "known_locks": [], "budget_s": 120,
+    "extra_index_urls": [], "proxy": "", "no_proxy": [], "internal_hosts": [], "ca_bundle": "", "python_mirror": "",
+    "exclude_newer": "", "offline": False, "allow_source_builds": False, "allow_urls": False, "allow_vcs": False, "known_locks": [], "budget_s": 120,
     "max_packages": 300, "max_wheel_bytes": 2 << 30, "max_total_bytes": 8 << 30,
 }
 
@@ -70,7 +71,7 @@ class Fetch:
         self.target = None
         self.own_python = ""    # below the prefix; "": that of the order
         self.environment = {}
-        self.downloader = None
+        self.gate = self.downloader = None
         self.warnings = []
 
     def python(self):
@@ -98,9 +99,8 @@ class Fetch:
         for requirement in order["requirements"]:
             if " @ " in requirement and not order["allow_vcs" if " @ git+" in requirement else "allow_urls"]:
                 raise Failed("policy", f"{printable(requirement, 150)} is a URL; only packages of the index are allowed here.")
-        credentials_of_url(order["proxy"])
         path, credentials = read_credentials()
-        for url in (order["index_url"], *order["extra_index_urls"]):
+        for url in (order["index_url"], *order["extra_index_urls"], order["proxy"]):
             credentials = {**credentials_of_url(url), **credentials}
         if (path or credentials) and (order["allow_source_builds"] or order["allow_vcs"]):
             raise Failed("policy", "Source builds are allowed and index credentials are configured, but a stranger's code must "
@@ -111,16 +111,18 @@ class Fetch:
             raise Failed("policy", "No installed interpreter fits, and none is downloaded where source builds are allowed.")
         os.mkdir(self.work, 0o700)
         os.mkdir(self.wheels, 0o755)
-        self.environment = self.make_environment(path)
-        self.downloader = Downloader(order, self.environment, credentials, self.seconds_left)
+        seconds = max(3, int(min(20, order["budget_s"] / 4)))
+        # Before uv loses patience: what the gate says is more exact.
+        self.gate = Gate(order, credentials, 0.8 * seconds)
+        self.environment = self.make_environment(path, str(seconds))
+        self.downloader = Downloader(order, self.environment, credentials, self.gate, self.seconds_left)
         if "python" in order["tool_uv"]:
             self.own_python = self.bring_python()
         self.target = Target(self.python())
 
-    def make_environment(self, credentials):
+    def make_environment(self, credentials, seconds):
         order = self.order
         environment = uv_environment(self.work)
-        seconds = str(max(3, int(min(20, order["budget_s"] / 4))))
         # One more try, for a connection that was lost; a dead index must be known within the budget.
         environment.update({"UV_SYSTEM_CERTS": "1", "GIT_TERMINAL_PROMPT": "0", "UV_HTTP_RETRIES": "1",
                             "UV_HTTP_TIMEOUT": seconds, "UV_HTTP_CONNECT_TIMEOUT": seconds})
@@ -135,15 +137,13 @@ class Fetch:
         if credentials:
             environment["NETRC"] = credentials
         if order["ca_bundle"]:
-            environment["SSL_CERT_FILE"] = order["ca_bundle"]
+            environment["SSL_CERT_FILE"] = environment["GIT_SSL_CAINFO"] = order["ca_bundle"]
         newest = min(filter(None, (moment(order["exclude_newer"]), order["tool_uv"].get("exclude-newer", ""))),
                      key=instant, default="")
         if newest:
             environment["UV_EXCLUDE_NEWER"] = newest
-        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") if order["proxy"] else ():
-            environment[name] = environment[name.lower()] = order["proxy"]
-        if order["no_proxy"]:
-            environment["NO_PROXY"] = environment["no_proxy"] = order["no_proxy"]
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            environment[name] = environment[name.lower()] = self.gate.url
         return environment
 
     # --- uv --------------------------------------------------------------------------------------------------------------
@@ -153,6 +153,12 @@ class Fetch:
         status, text = run_child(command, directory, self.environment, self.seconds_left())
         self.seconds_left()
         return status, text
+
+    def explain(self, text, status):
+        """Why uv failed: the gate knows best what the network did."""
+        failure = explain_uv(text, status)
+        is_network = failure.kind in ("index", "dns", "proxy", "unauthorized", "internal")
+        return is_network and self.gate.failure() or failure
 
     def bring_python(self):
         """An interpreter of uv's own, into the set. Returns its path in there. uv knows the hashes of all that it brings."""
@@ -166,7 +172,7 @@ class Fetch:
                                   "never", "--install-dir", top, request], self.work, environment, self.seconds_left())
         self.seconds_left()
         if status != 0:
-            failure = explain_uv(text, status)
+            failure = self.explain(text, status)
             if failure.kind in ("internal", "python") and "No download found" in text:
                 failure = Failed("python", f"There is no Python {request} to be downloaded. Ask for another version.")
             raise failure
@@ -212,7 +218,7 @@ class Fetch:
         if status < 0:
             raise Failed("internal", f"uv was ended by signal {-status}; most likely it ran into a limit.")
         if status != 0:
-            raise explain_uv(text, status)
+            raise self.explain(text, status)
         self.warnings += warnings_of(text)
         try:
             with open(project + "/pylock.toml", "rb") as f:
@@ -305,7 +311,7 @@ class Fetch:
             except FileNotFoundError:
                 raise Failed("internal", "git is not installed; the administrator has to install it.") from None
             if status != 0:
-                raise Failed("index", f"git could not bring {name}: {printable(text, 300)}")
+                raise self.gate.failure() or Failed("index", f"git could not bring {name}: {printable(text, 300)}")
         return self.build(name, version, directory)
 
     def build(self, name, version, source):

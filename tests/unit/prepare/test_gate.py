@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""fetch: where it lets itself and uv be led to, and the way through a proxy. uv is played."""
+
+import hashlib
+import ipaddress
+import os
+import pathlib
+import socket
+import tempfile
+import urllib.parse
+
+import rig
+import proxies
+import wheels
+from rig import Prefix, contains, equal
+
+ORDER = {"proxy": "", "no_proxy": [], "internal_hosts": [], "index_url": "", "extra_index_urls": [], "python_mirror": ""}
+WORD = "Pr0xy-w0rd"
+
+
+def lock_of(index, url=None):
+    """Of all files of an index, which are one wheel each; or of one, elsewhere."""
+    text = 'lock-version = "1.0"\n'
+    for file, content in index.files.items():
+        text += (f'[[packages]]\nname = "{file.split("-")[0].replace("_", "-")}"\nversion = "1.0"\nwheels = [{{ url = '
+                 f'"{url or index.top + "files/" + file}", size = 1, hashes = {{ sha256 = '
+                 f'"{hashlib.sha256(content).hexdigest()}" }} }}]\n')
+    return text
+
+
+def fetch(index, lock=None, netrc=None, **order):
+    """(kind of the error or "", its message)"""
+    with Prefix() as p:
+        environment = None
+        if netrc:
+            environment = {"CREDENTIALS_DIRECTORY": p.top + "/credentials"}
+            os.mkdir(p.top + "/credentials")
+            pathlib.Path(p.top, "credentials/index-credentials").write_text(netrc)
+        p.play_uv(lock=lock or lock_of(index))
+        answer, lines = p.fetch(["x"], environment, **{"index_url": index.url, **order})
+        called = pathlib.Path(p.top, "called.json")
+        equal(WORD in str(answer) + str(lines) + (called.read_text() if called.exists() else ""), False)
+        error = answer.get("error", {"kind": "", "message": ""})
+        return error["kind"], error["message"]
+
+
+def served(**more):
+    return wheels.Index(**more).add(wheels.wheel("mx-one"))
+
+
+def test_an_index_cannot_lead_to_this_machine():
+    with served() as index, served() as victim:
+        (file,) = index.files
+        for host in ("127.0.0.1", "localhost", "[::ffff:7f00:1]"):
+            kind, message = fetch(index, lock_of(index, f"http://{host}:{victim.port}/files/{file}"))
+            equal((host, kind, victim.requests), (host, "policy", []))
+            contains(message, "InternalHosts=")
+        index.redirects[file] = victim.top + "files/" + file
+        equal((fetch(index)[0], victim.requests), ("policy", []))
+        # Also not to another port of the host that the administrator named.
+        index.redirects[file] = f"https://127.0.0.1:{victim.port}/files/{file}"
+        equal((fetch(index)[0], victim.requests), ("policy", []))
+        index.redirects[file] = victim.top + "files/" + file
+        for word in ("127.0.0.0/8", f"127.0.0.1:{victim.port}"):
+            equal(fetch(index, internal_hosts=[word])[0], "")
+        for word in ("10.0.0.0/8", f"127.0.0.1:{index.port}", "localhost"):
+            equal(fetch(index, internal_hosts=[word])[0], "policy")
+        equal(len(victim.requests), 2)
+
+
+def kind_of_connecting(program, gate, host, port):
+    try:
+        gate.connect(host, port).close()
+        return ""
+    except program.Refused as e:
+        return e.failure.kind
+
+
+def test_addresses_in_each_of_their_spellings():
+    program = rig.load("fetch")
+    with served() as victim:
+        gate = program.Gate({**ORDER, "index_url": "http://127.0.0.1:1/"}, {}, 5)
+        for host in ("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "::ffff:127.0.0.1",
+                     "::ffff:7f00:1", "0.0.0.0", "::", "::1", "LOCALHOST", "::127.0.0.1",
+                     # The services of clouds.
+                     "169.254.169.254", "fe80::1", "fd00:ec2::254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::", "100.100.100.200",
+                     "10.0.0.1", "192.168.0.1", "224.0.0.1", "255.255.255.255", "ff02::1", "240.0.0.1"):
+            equal((host, kind_of_connecting(program, gate, host, victim.port)), (host, "policy"))
+        equal((kind_of_connecting(program, gate, "127.0.0.1", 1), victim.requests), ("index", []))
+
+
+def test_a_name_leads_to_the_addresses_that_were_looked_at():
+    program = rig.load("fetch")
+    with served() as victim:
+        gate = program.Gate({**ORDER, "internal_hosts": ["127.0.0.2"]}, {}, 5)
+        # Each is asked for once: what the second answer would be is of no use to anybody.
+        answers = {"split.example": [["127.0.0.1", "10.1.1.1"], ["127.0.0.2"]],
+                   "rebinding.example": [["127.0.0.2"], ["127.0.0.1"]]}
+        asked = []
+
+        def getaddrinfo(host, port, **_):
+            asked.append(host)
+            answer = answers[host].pop(0) if host in answers else []
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer]
+
+        real, socket.getaddrinfo = socket.getaddrinfo, getaddrinfo
+        try:
+            for host, kind in (("split.example", "policy"), ("rebinding.example", "index")):
+                equal((host, kind_of_connecting(program, gate, host, victim.port), asked.count(host)), (host, kind, 1))
+        finally:
+            socket.getaddrinfo = real
+        equal(victim.requests, [])
+
+
+def test_private_networks_are_for_who_is_in_one():
+    program = rig.load("fetch")
+    for order, address, may in (({}, "10.1.1.1", False), ({}, "93.184.216.34", True), ({}, "2606:2800:220:1::1", True),
+                                ({"index_url": "https://10.0.0.5/simple"}, "10.1.1.1", True),
+                                ({"index_url": "https://10.0.0.5/simple"}, "fd00::1", True),
+                                ({"index_url": "https://10.0.0.5/simple"}, "127.0.0.1", False),
+                                ({"index_url": "https://10.0.0.5/simple"}, "169.254.169.254", False),
+                                ({"index_url": "https://127.0.0.1/simple"}, "10.1.1.1", False),
+                                ({"extra_index_urls": ["http://192.168.1.1:80/"]}, "172.16.0.1", True),
+                                ({"proxy": "http://[fd00::5]:3128"}, "10.1.1.1", True),
+                                ({"internal_hosts": ["10.1.0.0/16:443"]}, "10.1.1.1", True),
+                                ({"internal_hosts": ["10.1.0.0/16:444"]}, "10.1.1.1", False),
+                                ({"internal_hosts": ["*"]}, "169.254.169.254", True),
+                                ({"internal_hosts": ["h.example"]}, "10.1.1.1", True),
+                                ({"internal_hosts": [".example"]}, "10.1.1.1", True),
+                                ({"internal_hosts": ["example:443"]}, "10.1.1.1", True),
+                                ({"internal_hosts": ["ample"]}, "10.1.1.1", False)):
+        gate = program.Gate({**ORDER, **order}, {}, 5)
+        equal((order, address, gate.may("h.example", 443, ipaddress.ip_address(address))), (order, address, may))
+
+
+def test_a_proxy_with_a_password():
+    with tempfile.TemporaryDirectory() as directory:
+        authority = proxies.Authority(directory)
+        for tls in None, authority.tls:
+            with served(tls=tls) as index, proxies.ForwardingProxy("proxy-user", WORD) as proxy:
+                order = {"proxy": proxy.url, "ca_bundle": authority.bundle}
+                netrc = f"machine 127.0.0.1 login proxy-user password {WORD}\n"
+                equal((fetch(index, netrc=netrc, **order)[0], len(proxy.requests), proxy.n_refused), ("", 1, 0))
+                for wrong in (None, netrc.replace(WORD, "another"), netrc.replace("127.0.0.1", "localhost")):
+                    kind, message = fetch(index, netrc=wrong, **order)
+                    equal((tls, wrong, kind), (tls, wrong, "proxy"))
+                    contains(message, "407")
+                equal((len(proxy.requests), proxy.n_refused), (1, 3))
+                # And what needs none.
+                for word in ("127.0.0.1", "127.0.0.0/8", f"127.0.0.1:{index.port}", "*"):
+                    equal((word, fetch(index, no_proxy=[word], **order)[0], len(proxy.requests)), (word, "", 1))
+                for word in ("127.0.0.1:1", "10.0.0.0/8", "localhost"):
+                    equal((word, fetch(index, no_proxy=[word], **order)[0]), (word, "proxy"))
+
+
+def test_a_proxy_is_not_asked_for_this_machine():
+    with served() as index, served() as victim, proxies.ForwardingProxy() as proxy:
+        (file,) = index.files
+        for host in ("127.0.0.1", "localhost", "x.localhost", "169.254.169.254", "0x7f.1"):
+            kind, _ = fetch(index, lock_of(index, f"http://{host}:{victim.port}/files/{file}"), proxy=proxy.url)
+            equal((host, kind, proxy.requests, victim.requests), (host, "policy", [], []))
+        equal((fetch(index, proxy=proxy.url)[0], proxy.requests), ("", [f"{index.top}files/{file}"]))
+
+
+def test_a_proxy_that_is_not_there():
+    with served() as index:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        for host in (f"127.0.0.1:{port}", "nothing.invalid:1"):
+            kind, message = fetch(index, proxy=f"http://{host}")
+            equal((host, kind, index.requests), (host, "proxy", []))
+
+
+def test_the_gate_is_for_this_program_alone():
+    gate = rig.load("fetch").Gate(ORDER, {}, 5)
+    place = urllib.parse.urlsplit(gate.url)
+    for header in ("", "Proxy-Authorization: Basic Z2F0ZTpnYXRl\r\n"):
+        with socket.create_connection((place.hostname, place.port)) as connection:
+            connection.sendall(f"CONNECT 127.0.0.1:22 HTTP/1.1\r\n{header}\r\n".encode())
+            equal(connection.recv(100).split(b"\r\n")[0], b"HTTP/1.1 407 Refused")
+    for word in ("", "x" * 70000, "GET / HTTP/1.1\r\n\r\n", "\r\n\r\n", "CONNECT\r\n\r\n"):
+        with socket.create_connection((place.hostname, place.port)) as connection:
+            connection.sendall(word.encode())
+            connection.shutdown(socket.SHUT_WR)
+            try:
+                answer = connection.recv(100)
+            except ConnectionResetError:
+                answer = b""
+            equal((word[:20], answer.split(b"\r\n")[0] in (b"", b"HTTP/1.1 407 Refused")), (word[:20], True))
+
+
+if __name__ == "__main__":
+    rig.main()
