@@ -9,6 +9,8 @@ import json
 import socket
 import struct
 
+import schemas
+
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 PATIENCE = 60
 
@@ -41,8 +43,9 @@ class Crossed(AssertionError):
 class Peer:
     """Requests by id over something that brings messages in any order."""
 
-    def __init__(self):
+    def __init__(self, version=None):
         self.next_id, self.waiting, self.broken = 1, {}, None
+        self.listener = schemas.Listener(version)
 
     def new_id(self):
         # Numbers and strings in turn: both come back as they were sent.
@@ -50,6 +53,7 @@ class Peer:
         return n if n % 2 else f"id-{n}"
 
     def take(self, message):
+        self.listener.received(message)
         if "method" in message:
             return
         future = self.waiting.pop(json.dumps(message.get("id")), None)
@@ -69,6 +73,7 @@ class Peer:
             raise self.broken
         future = asyncio.get_running_loop().create_future()
         self.waiting[json.dumps(message["id"])] = future
+        self.listener.sent(message)
         await self.send(message)
         return await asyncio.wait_for(future, PATIENCE)
 
@@ -153,6 +158,8 @@ class Http:
         if not self.writer:
             await self.connect()
         self.writer.write(self.encode(message, {"Accept": "application/json, text/event-stream", **dict(headers)}, **more))
+        listener = schemas.Listener(self.headers.get("MCP-Protocol-Version"))
+        listener.sent(message)
 
         async def answer():
             status, got = await self.head()
@@ -160,6 +167,7 @@ class Http:
         status, got, body = await asyncio.wait_for(answer(), PATIENCE)
         if got.get("connection") == "close":
             self.close()
+        schemas.hear(listener, status, got, body, more.get("path", "/mcp"))
         return status, got, body
 
     def close(self):

@@ -4,9 +4,11 @@
 The harness gives the listener everything that a test's clients send and receive; a message that fits no definition of
 its revision fails the test that was running."""
 
+import contextlib
 import functools
 import json
 import pathlib
+import re
 import threading
 
 try:
@@ -19,11 +21,40 @@ MODERN = "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"
 
 RESULTS = {"initialize": "InitializeResult", "ping": "EmptyResult", "tools/list": "ListToolsResult",
-           "tools/call": "CallToolResult", "server/discover": "DiscoverResult"}
-NOTIFICATIONS = {"notifications/progress": "ProgressNotification",
+           "tools/call": "CallToolResult", "server/discover": "DiscoverResult",
+           "subscriptions/listen": "SubscriptionsListenResult"}
+NOTIFICATIONS = {"notifications/progress": "ProgressNotification", "notifications/cancelled": "CancelledNotification",
                  "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification"}
 TASK_RESULTS = {"tasks/get": "GetTaskResult", "tasks/update": "UpdateTaskResult", "tasks/cancel": "CancelTaskResult"}
+# Errors that the last revision describes by their code.
+ERRORS = {-32700: "ParseError", -32600: "InvalidRequestError", -32601: "MethodNotFoundError", -32602: "InvalidParamsError",
+          -32603: "InternalError", -32020: "HeaderMismatchError", -32021: "MissingRequiredClientCapabilityError",
+          -32022: "UnsupportedProtocolVersionError"}
 OURS = "notifications/mcp-exec/"  # only for a request that asks for them; no revision forbids further notifications
+TELLING = ("jsonrpc", "method", "type", "resultType", "status", "code", "protocolVersion")
+LONGEST_READ = 1 << 20
+WORD = re.compile(r"[\w./-]{1,60}")
+
+
+def shape(value, key=None):
+    """What a message is made of: names and types, and values only where they are words of the protocol. What a
+    program printed is nobody's business, and a failure is in a log for ever."""
+    if isinstance(value, dict):
+        return {k if WORD.fullmatch(k) else "?": shape(v, k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [shape(v) for v in value[:20]] + (["..."] if len(value) > 20 else [])
+    if key in TELLING and (isinstance(value, int) or (isinstance(value, str) and WORD.fullmatch(value))):
+        return value
+    return type(value).__name__
+
+
+def described(error):
+    """Where a message breaks which rule, in words of the schema alone."""
+    if error.context:
+        return " or ".join(sorted({described(e) for e in error.context}))
+    where = "/".join(str(p) if isinstance(p, int) or WORD.fullmatch(p) else "?" for p in error.absolute_path)
+    lacks = sorted(set(error.validator_value) - set(error.instance)) if error.validator == "required" else ""
+    return f"/{where}: {error.validator}{lacks and f' {lacks}'}"
 
 
 class Schema:
@@ -44,9 +75,8 @@ class Schema:
         return kind(schema)
 
     def check(self, name, message):
-        errors = [f"{name}: {'/'.join(map(str, e.absolute_path))}: {e.message}"
-                  for e in self._validator(name).iter_errors(message)]
-        assert not errors, (errors, message)
+        errors = [f"{name}: {described(e)}" for e in self._validator(name).iter_errors(message)]
+        assert not errors, (errors, shape(message))
 
     def result(self, name, message):
         self.check("JSONRPCResultResponse" if self.has("JSONRPCResultResponse") else "JSONRPCResponse", message)
@@ -79,6 +109,13 @@ class Listener:
         self.asked = {}
         self.lock = threading.Lock()
 
+    def told(self, problem):
+        """One message is checked: None, or what is wrong with it."""
+        if problem:
+            Listener.failures.append(problem)
+        else:
+            Listener.n_checked += 1
+
     def sent(self, message):
         for m in message if isinstance(message, list) else [message]:
             if not isinstance(m, dict) or not isinstance(m.get("id"), (str, int)):
@@ -89,15 +126,34 @@ class Listener:
             with self.lock:
                 self.asked[repr(m["id"])] = m.get("method"), MODERN if isinstance(named, str) else None
 
+    def sent_bytes(self, data):
+        """Lines or a body, be it well-formed or not: what nobody can read has no id that an answer could name."""
+        for line in data.splitlines() if len(data) < LONGEST_READ else ():
+            with contextlib.suppress(ValueError, RecursionError):
+                self.sent(json.loads(line))
+
     def received(self, message):
         if not jsonschema or Listener.n_paused:
             return
         try:
+            if isinstance(message, list):  # one reply for a batch, which only one revision knows
+                schema_of("2025-03-26").check("JSONRPCBatchResponse", message)
             for m in message if isinstance(message, list) else [message]:
+                assert isinstance(m, dict), shape(m)
                 self._check(m)
-                Listener.n_checked += 1
+                self.told(None)
         except Exception as error:  # the reader of the messages goes on
-            Listener.failures.append(error)
+            self.told(error)
+
+    def received_bytes(self, data):
+        """One message; not UTF-8 or not JSON is a failure too."""
+        try:
+            message = json.loads(data.decode())
+        except ValueError as error:
+            if not Listener.n_paused:
+                self.told(f"{type(error).__name__}: {len(data)} bytes that are no message")
+            return
+        self.received(message)
 
     def _check(self, m):
         with self.lock:
@@ -108,9 +164,7 @@ class Listener:
         if "method" in m:
             self._check_notification(m, tasks)
         elif "error" in m:
-            # Where no id could be read there is none to give back; only the last two revisions have a word for that.
-            (schema if m.get("id") is not None else schema_of(MODERN)).is_error({k: v for k, v in m.items()
-                                                                                 if k != "id" or v is not None})
+            self._check_error(m, schema)
         elif method in TASK_RESULTS:
             tasks.check(TASK_RESULTS[method], m["result"])
         elif "taskId" in m["result"]:
@@ -118,16 +172,25 @@ class Listener:
         else:
             schema.result(RESULTS.get(method, "Result"), m)
 
+    @staticmethod
+    def _check_error(m, schema):
+        # Where no id could be read there is none to give back; only the last two revisions have a word for that.
+        if m.get("id") is None:
+            schema, m = schema_of(MODERN), {k: v for k, v in m.items() if k != "id"}
+        name = ERRORS.get(m["error"].get("code")) if schema is schema_of(MODERN) else None
+        schema.error(m, m["error"].get("code"), name)
+
     def _check_notification(self, m, tasks):
         """Its revision is the one of a request that it does not name: it has to fit one that the client speaks."""
-        assert "id" not in m, m
+        assert "id" not in m, shape(m)
         if m["method"] == "notifications/tasks":
             tasks.check("TaskStatusNotification", m)
             return
         if m["method"].startswith(OURS):
             schema_of(self.version).check("JSONRPCNotification", m)
             return
-        spoken = {self.version} | {v for _, v in self.asked.values() if v}
+        with self.lock:
+            spoken = {self.version} | {v for _, v in self.asked.values() if v}
         errors = []
         name = NOTIFICATIONS[m["method"]]
         for schema in [schema_of(v) for v in sorted(spoken) if schema_of(v).has(name)]:
@@ -137,4 +200,42 @@ class Listener:
                 return
             except AssertionError as error:
                 errors.append(error)
-        raise AssertionError(errors, m)
+        raise AssertionError(errors, shape(m))
+
+
+class Events:
+    """The text of an event stream, as it comes in pieces; gives (kind, data) of each event that is complete."""
+
+    def __init__(self):
+        self.rest = b""
+
+    def take(self, data):
+        *events, self.rest = (self.rest + data.replace(b"\r\n", b"\n")).split(b"\n\n")
+        for event in events:
+            fields = [line.partition(b":")[::2] for line in event.split(b"\n")]
+            kind = [value.strip() for name, value in fields if name == b"event"]
+            lines = [value.removeprefix(b" ") for name, value in fields if name == b"data"]
+            if lines:
+                yield (kind or [b"message"])[-1].decode(), b"\n".join(lines)
+
+
+def spoken(header):
+    """The revision that a header names, if there is one of that name."""
+    return header if header in [*LEGACY, MODERN] else None
+
+
+def exchanged(request_headers, sent, status, headers, body, path="/mcp"):
+    """One exchange over HTTP with a name in lower case for each header: all messages in the answer."""
+    listener = Listener(spoken(request_headers.get("mcp-protocol-version")))
+    listener.sent_bytes(sent)
+    hear(listener, status, headers, body, path)
+
+
+def hear(listener, status, headers, body, path):
+    kind = headers.get("content-type", "").partition(";")[0].strip()
+    if kind == "text/event-stream":
+        for name, data in Events().take(body):
+            if name == "message":
+                listener.received_bytes(data)
+    elif kind == "application/json" and body and not (status == 200 and path.startswith("/.well-known/")):
+        listener.received_bytes(body)

@@ -25,16 +25,11 @@ def _call(code, ident=1, meta=None, **arguments):
     return {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": params}
 
 
-def _spoken(header):
-    return header if header in [*schemas.LEGACY, schemas.MODERN] else None
-
-
 def messages_of(headers, body):
     """What an answer of the endpoint says, whatever its form; nothing where it has no body of JSON."""
     kind = headers.get("Content-Type") or ""
     if kind == "text/event-stream":
-        events = body.split("\n\n")
-        return [json.loads(e.split("\ndata: ", 1)[1]) for e in events if e.startswith("event: message\ndata: ")]
+        return [json.loads(data) for name, data in schemas.Events().take(body.encode()) if name == "message"]
     return [json.loads(body)] if kind.startswith("application/json") and body else []
 
 
@@ -47,7 +42,7 @@ class Post:
         headers = {"Authorization": "Bearer " + TOKEN, "Content-Type": "application/json",
                    "Accept": "application/json, text/event-stream"} | {k.replace("_", "-"): v for k, v in headers.items()}
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        self.listener = schemas.Listener(_spoken(headers.get("MCP-Protocol-Version")))
+        self.listener = schemas.Listener(schemas.spoken(headers.get("MCP-Protocol-Version")))
         if not isinstance(message, bytes):
             self.listener.sent(message)
         self.connection.request(method, "/mcp", body, headers)

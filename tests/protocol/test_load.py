@@ -14,6 +14,7 @@ import threading
 
 import harness
 import load_clients as clients
+import schemas
 import test_cli_serve as cli_serve
 import test_http_access as http_access
 
@@ -180,8 +181,11 @@ async def _run(load):
 
 
 def test_nothing_is_lost_crossed_or_left_under_load():
+    n_checked = schemas.Listener.n_checked
     with _loaded() as (service, *where):
         memory = asyncio.run(_run(Load(service, *where)))
+        if schemas.jsonschema:
+            assert schemas.Listener.n_checked - n_checked > ROUNDS * CALLS_PER_ROUND
         # From the second thousand on: the first fills what is kept for the next, and a page is 4 kB.
         assert max(memory[4:]) - memory[3] < 256, memory
 
