@@ -14,6 +14,7 @@ import images
 import overlay
 import package
 import results
+import stages
 
 HERE = host.TREE / "tests" / "protocol" / "conformance"
 SECONDS = 15 * 60               # of one machine; a run takes a third of it on two idle processors
@@ -98,6 +99,7 @@ def _installed(npm, where, suite="trixie"):
     shared = where / f"conformance-{suite}"
     shared.mkdir()
     shutil.copytree(HERE, shared / "conformance", ignore=shutil.ignore_patterns("__pycache__"))
+    stages.add_schemas(shared)
     shutil.copy(host.TREE / "tests" / "system" / "prepare.sh", shared / "prepare.sh")
     shutil.copy(package.deb(suite), shared / "mcp-exec.deb")
     found = []

@@ -32,6 +32,7 @@ ERRORS = {-32700: "ParseError", -32600: "InvalidRequestError", -32601: "MethodNo
           -32022: "UnsupportedProtocolVersionError"}
 OURS = "notifications/mcp-exec/"  # only for a request that asks for them; no revision forbids further notifications
 TELLING = ("jsonrpc", "method", "type", "resultType", "status", "code", "protocolVersion")
+ENDPOINTS = ("/mcp", "/sse", "/messages")
 LONGEST_READ = 1 << 20
 WORD = re.compile(r"[\w./-]{1,60}")
 
@@ -231,11 +232,27 @@ def exchanged(request_headers, sent, status, headers, body, path="/mcp"):
     hear(listener, status, headers, body, path)
 
 
+def is_no_message(status, body, path):
+    """What else the service says in JSON, and only beside the endpoints: its metadata, and errors as those who look for
+    OAuth expect them (RFC 6749 section 5.2)."""
+    if path.partition("?")[0] in ENDPOINTS:
+        return False
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return False
+    if not isinstance(told, dict):
+        return False
+    is_refusal = set(told) == {"error", "error_description"} and all(isinstance(v, str) for v in told.values())
+    return is_refusal if status >= 400 else path.startswith("/.well-known/") and "resource" in told
+
+
 def hear(listener, status, headers, body, path):
+    """The messages in the answer of one exchange over HTTP, whose request the listener knows."""
     kind = headers.get("content-type", "").partition(";")[0].strip()
     if kind == "text/event-stream":
         for name, data in Events().take(body):
             if name == "message":
                 listener.received_bytes(data)
-    elif kind == "application/json" and body and not (status == 200 and path.startswith("/.well-known/")):
+    elif kind == "application/json" and body and not is_no_message(status, body, path):
         listener.received_bytes(body)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Two real clients on every transport each of them has, against one server.
 //
-//     node clients.mjs '{"url": …, "token": …, "stdio": [[NAME, COMMAND, ARGUMENT…]…], "seconds": 90, "audited": true}'
+//     node clients.mjs '{"urls": {SESSION: …}, "token": …, "stdio": [[NAME, COMMAND, ARGUMENT…]…], "seconds": 90,
+//                        "audited": true}'
 //
-// Prints one JSON object a line: {"test", "verdict", "seconds", "message"}. Modules are found beside NODE_MODULES.
+// An argument "{client}" is the session's name. Prints one JSON object a line: {"test", "verdict", "seconds", "message"}.
+// Modules are found beside NODE_MODULES.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -32,11 +34,12 @@ const client2 = {
 };
 
 const transports = {
-    http: (sdk) => new sdk.StreamableHTTPClientTransport(new URL(settings.url + "/mcp"), withToken()),
-    sse: (sdk) => new sdk.SSEClientTransport(new URL(settings.url + "/sse"), withToken()),
+    http: (sdk, name) => new sdk.StreamableHTTPClientTransport(new URL(settings.urls[name] + "/mcp"), withToken()),
+    sse: (sdk, name) => new sdk.SSEClientTransport(new URL(settings.urls[name] + "/sse"), withToken()),
 };
 for (const [name, command, ...args] of settings.stdio)
-    transports[name] = (sdk) => new sdk.StdioClientTransport({ command, args, stderr: "inherit" });
+    transports[name] = (sdk, session) => new sdk.StdioClientTransport(
+        { command, args: args.map((a) => a === "{client}" ? session : a), stderr: "inherit" });
 
 function withToken() {
     return settings.token ? { requestInit: { headers: { Authorization: "Bearer " + settings.token } } } : {};
@@ -63,7 +66,7 @@ class Session {
     async connect() {
         const options = this.mode ? { versionNegotiation: { mode: this.mode } } : {};
         this.client = new this.sdk.Client({ name: this.identity, version: "1" }, options);
-        await this.client.connect(transports[this.transport](this.sdk));
+        await this.client.connect(transports[this.transport](this.sdk, this.name));
         const version = this.client.getNegotiatedProtocolVersion?.();
         if (version)
             assert.equal(version === MODERN, this.isModern, `negotiated ${version}`);

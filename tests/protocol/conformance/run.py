@@ -4,6 +4,7 @@
     run.py suite --build diagnostic|shipped    the scenarios of both revisions
     run.py clients                             two SDKs and the inspector, against the installed service
 
+All that the server says passes witness.py: the verdicts messages.* say whether it fits the schemas of its revisions.
 Verdicts go to a file, one JSON object a line. NODE_MODULES is where package-lock.json was installed."""
 
 import argparse
@@ -17,6 +18,8 @@ import socket
 import subprocess
 import tempfile
 import time
+
+import witness
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODULES = pathlib.Path(os.environ["NODE_MODULES"])
@@ -56,6 +59,22 @@ class Verdicts:
 
     def end(self):
         self.write({"end": True})
+
+
+@contextlib.contextmanager
+def witnessed(verdicts):
+    """Findings, and a thread that makes them; at the end one verdict for each client of which there has to be some."""
+    with tempfile.TemporaryDirectory(prefix="mcp-exec-") as folder:
+        findings, work, clients = witness.Findings(folder), witness.Work(), []
+        yield findings, work, clients
+        work.end()
+        findings.wait_for_others()
+        total = 0
+        for client in clients:
+            n, wrong = findings.of(client)
+            total += n
+            verdicts.add(f"messages.{client}", wrong)
+        print(f"{total} messages of the server were checked for {len(clients)} clients", flush=True)
 
 
 def node():
@@ -168,9 +187,12 @@ def suite(arguments, verdicts):
     else:
         absent = len(present) < len(NAMES_OF_DIAGNOSTICS)
         verdicts.add("conformance.diagnostic.has_diagnostic_tools", f"only {present}" if absent else "")
-    with launcher() as options, server(*options) as url, tempfile.TemporaryDirectory() as out:
+    with witnessed(verdicts) as (findings, work, clients), launcher() as options, server(*options) as url, \
+            tempfile.TemporaryDirectory() as out:
         for revision in REVISIONS:
-            run_suite(arguments.build, revision, url, verdicts, pathlib.Path(out) / revision)
+            clients.append(f"conformance.{arguments.build}.{revision}")
+            with witness.HttpProxy(findings, clients[-1], url, work) as passed:
+                run_suite(arguments.build, revision, passed, verdicts, pathlib.Path(out) / revision)
 
 
 # ---- Real clients -----------------------------------------------------------------------------------------
@@ -222,13 +244,13 @@ def check_call(result):
     assert result["structuredContent"]["stdout"] == "42\n", result
 
 
-def inspect(url, verdicts):
+def inspect(urls, over_pipes, verdicts):
     header = ("--header", f"Authorization: Bearer {TOKEN}")
     ways = {
-        "stdio": (["mcp-exec", "stdio"], ()),
-        "http.legacy": ([url + "/mcp", "--transport", "http"], header),
-        "http.modern": ([url + "/mcp", "--transport", "http", "--protocol-era", "modern"], header),
-        "sse": ([url + "/sse", "--transport", "sse"], header),
+        "stdio": ([*over_pipes("inspector.stdio"), MCP_EXEC, "stdio"], ()),
+        "http.legacy": ([urls["inspector.http.legacy"] + "/mcp", "--transport", "http"], header),
+        "http.modern": ([urls["inspector.http.modern"] + "/mcp", "--transport", "http", "--protocol-era", "modern"], header),
+        "sse": ([urls["inspector.sse"] + "/sse", "--transport", "sse"], header),
     }
     for name, (target, more) in ways.items():
         inspector(f"{name}.list_strict", [*target, *more, "--method", "tools/list", "--strict"], check_list, verdicts)
@@ -247,16 +269,33 @@ def own_engine():
     return None
 
 
+# Sessions of clients.mjs over HTTP, and the inspector's: each has an address of its own.
+OVER_HTTP = ("sdk1.http", "sdk1.sse", "client2.http.legacy", "client2.http.auto", "client2.http.pinned", "client2.sse.legacy",
+             "inspector.http.legacy", "inspector.http.modern", "inspector.sse")
+OVER_PIPES = ("sdk1.{}", "client2.{}.legacy", "client2.{}.auto", "client2.{}.pinned")
+
+
 def clients(_, verdicts):
     prepare_service()
-    url = "http://127.0.0.1:8080"
-    settings = {"url": url, "token": TOKEN, "seconds": 90, "audited": True, "stdio": [["bridge", MCP_EXEC, "stdio"]]}
-    own = own_engine()
-    if own:
-        settings["stdio"].append(["own", *own])
+    with witnessed(verdicts) as (findings, work, heard), contextlib.ExitStack() as stack:
+        def over_pipes(client):
+            return ["python3", str(HERE / "witness.py"), "stdio", str(findings.folder), client]
+        urls = {client: stack.enter_context(witness.HttpProxy(findings, client, "http://127.0.0.1:8080", work))
+                for client in OVER_HTTP}
+        own = own_engine()
+        commands = {"bridge": [MCP_EXEC, "stdio"]} | ({"own": own} if own else {})
+        settings = {"urls": urls, "token": TOKEN, "seconds": 90, "audited": True,
+                    "stdio": [[name, *over_pipes("{client}"), *command] for name, command in commands.items()]}
+        heard += [*OVER_HTTP, "inspector.stdio"]
+        for name in commands:
+            heard += [client.format(name) for client in OVER_PIPES]
+        run_clients(settings, urls, over_pipes, verdicts)
+
+
+def run_clients(settings, urls, over_pipes, verdicts):
     process = subprocess.Popen([node(), HERE / "clients.mjs", json.dumps(settings)], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
-    inspect(url, verdicts)
+    inspect(urls, over_pipes, verdicts)
     try:
         out, errors = process.communicate(timeout=270)
     except subprocess.TimeoutExpired:
