@@ -22,8 +22,9 @@ KEPT_SECONDS = 24 * 3600        # of what is cached beside the images, by `tests
 HERE = pathlib.Path(__file__).resolve().parent
 
 RUN = """systemd systemd-sysv dbus dbus-user-session libpam-systemd libnss-systemd python3 python3-numpy
-    python3-pandas python3-matplotlib python3-pil python3-yaml python3-jinja2 python3-packaging iproute2
-    procps util-linux curl strace ca-certificates adduser kmod libcap2-bin fontconfig""".split()
+    python3-pandas python3-matplotlib python3-pil python3-yaml python3-jinja2 python3-packaging
+    python3-jsonschema iproute2 procps util-linux curl strace ca-certificates adduser kmod libcap2-bin
+    fontconfig""".split()
 # Where a release has two, a script can choose.
 ANOTHER_PYTHON = {"sid": ["python3.13"]}
 BUILD = """build-essential debhelper meson ninja-build pkgconf libsystemd-dev libcjson-dev libmicrohttpd-dev

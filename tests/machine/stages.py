@@ -145,10 +145,18 @@ def exchange(suite, machine, where):
     path.chmod(0o755)
     shutil.copytree(host.TREE / "tests" / "system", path / "tests",
                     ignore=shutil.ignore_patterns("__pycache__"))
+    add_schemas(path / "tests")
     deb = package.deb(suite)
     shutil.copy(deb, path / "mcp-exec.deb")
     (path / "results").mkdir()
     return path
+
+
+def add_schemas(folder):
+    """What holds messages against the published schemas, beside the tests that hear them."""
+    protocol = host.TREE / "tests" / "protocol"
+    shutil.copy(protocol / "schemas.py", folder)
+    shutil.copytree(protocol / "schemas", folder / "schemas")
 
 
 def _machine_failed(suite, machine, error):

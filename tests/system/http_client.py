@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""A client for the HTTP transport: one POST a message, the answer as JSON or as an event stream."""
+"""A client for the HTTP transport: one POST a message, the answer as JSON or as an event stream. All that is
+answered is held against the schema of its revision."""
 
 import http.client
 import json
 
-from lib import PROTOCOL, RpcError
+from lib import PROTOCOL, RpcError, schemas
 
 
 class Response:
@@ -16,18 +17,33 @@ class Response:
     @property
     def messages(self):
         if "text/event-stream" in self.headers.get("content-type", ""):
-            events = self.body.decode().replace("\r\n", "\n").split("\n\n")
-            data = ["\n".join(line[5:].lstrip() for line in event.split("\n") if line.startswith("data:"))
-                    for event in events]
-            return [json.loads(d) for d in data if d]
+            return [json.loads(data) for _, data in schemas.Events().take(self.body) if data]
         return [json.loads(self.body)] if self.body.strip() else []
+
+
+def listened(request_headers, sent, status, headers, body, path):
+    """The Response of an exchange, after its messages were held against their schemas."""
+    response = Response(status, {k.lower(): v for k, v in headers}, body)
+    schemas.exchanged({k.lower(): v for k, v in request_headers.items()}, sent, status, response.headers, body, path)
+    return response
+
+
+def listened_bytes(answer):
+    """The same for what came out of a bare socket; nothing where it is no HTTP."""
+    head, end, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    if end and first.startswith("HTTP/1."):
+        listened({}, b"", int(first.split()[1]), [tuple(line.split(": ", 1)) for line in lines], body, "/mcp")
 
 
 class HttpClient:
     """Talks to http://HOST:PORT/mcp; a token goes into Authorization or, with token_header, into that
     header."""
 
-    def __init__(self, port, host="127.0.0.1", path="/mcp", token=None, token_header=None, handshake=True):
+    def __init__(self, port, host="127.0.0.1", path="/mcp", token=None, token_header=None, handshake=True,
+                 is_ours=True):
+        """is_ours: the server is mcp-exec, and nobody between it and us says anything of its own."""
+        self.is_ours = is_ours
         self.host, self.port, self.path = host, port, path
         self.headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         if token is not None:
@@ -45,7 +61,10 @@ class HttpClient:
         try:
             connection.request(method, path or self.path, body, merged)
             answer = connection.getresponse()
-            return Response(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            data = answer.read()
+            if not self.is_ours:
+                return Response(answer.status, {k.lower(): v for k, v in answer.getheaders()}, data)
+            return listened(merged, body, answer.status, answer.getheaders(), data, path or self.path)
         finally:
             connection.close()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the system tests are written with. Runs inside a test machine, as root, with the standard library
-only.
+and python3-jsonschema: every message that the server sends to a client from here is held against its revision's schema.
 
 A test is a plain function test_<behaviour> in a file test_<subject>.py. Decorators say what it needs; a test
 whose needs this machine cannot meet is left to the next one. See README.md beside this file."""
@@ -13,8 +13,15 @@ import pathlib
 import pwd
 import re
 import subprocess
+import sys
 import threading
 import time
+
+try:
+    import schemas
+except ImportError:     # not in a test machine's directory of tests, which has a copy, but in the tree
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "protocol"))
+    import schemas
 
 SOCKET = "/run/mcp-exec/mcp-exec.sock"
 PROTOCOL = "2025-06-18"
@@ -294,6 +301,7 @@ class _Peer:
         self._waiting = {}
         self.received = []          # every message, in order
         self.garbage = []           # lines that were no JSON object: there must be none
+        self.listener = schemas.Listener()
         self.ended = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -314,6 +322,8 @@ class _Peer:
             reply.done.set()
 
     def _take(self, line):
+        if line.endswith(b"\n"):    # else the connection ended within it
+            self.listener.received_bytes(line)
         try:
             message = json.loads(line)
         except ValueError:
@@ -331,6 +341,7 @@ class _Peer:
             reply.done.set()
 
     def send_raw(self, data):
+        self.listener.sent_bytes(data)
         self._writer.write(data)
         self._writer.flush()
 

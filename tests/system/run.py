@@ -2,8 +2,8 @@
 """Runs the system tests inside a test machine, each in a process of its own, and streams their verdicts.
 
 Writes RESULTS/results.jsonl, one object a line: test, verdict (pass, fail, skip, unmet), seconds, message. A
-test is `unmet` when this machine lacks what it needs; the host then runs it elsewhere. Usage inside a
-machine:
+test is `unmet` when this machine lacks what it needs; the host then runs it elsewhere. A test in which the server
+sends a message that fits no schema of its revision has failed. Usage inside a machine:
     python3 run.py --results DIR [--where container|vm] [--factor N] [--quick] [--also-vm] [--names FILE]
     [NAME...]
 A NAME matches a test when it is a part of FILE.FUNCTION."""
@@ -51,18 +51,31 @@ def why_not_here(function, where):
     return f"needs {', '.join(missing)}" if missing else None
 
 
-def run_one(name):
+def run_one(name, results):
     """In the child: the test itself. The exit status is the verdict, stderr the message."""
     module, _, function = name.partition(".")
     try:
         getattr(importlib.import_module(module), function)()
+        assert not lib.schemas.Listener.failures, lib.schemas.Listener.failures
     except lib.Skip as reason:
         print(reason, file=sys.stderr)
         return SKIPPED
     except BaseException:
         traceback.print_exc()
         return 1
+    finally:
+        with open(results / "messages", "a") as out:
+            print(name, lib.schemas.Listener.n_checked, file=out)
     return 0
+
+
+def messages_checked(results, must_be_some):
+    """How many messages of the server all tests held against their schemas, and what is wrong with that."""
+    path = results / "messages"
+    n = sum(int(line.split()[1]) for line in path.read_text().splitlines()) if path.exists() else 0
+    if not lib.schemas.jsonschema:
+        return n, "python3-jsonschema is not installed: no message of the server was checked"
+    return n, "no test heard the server say anything" if must_be_some and not n else ""
 
 
 def save_journal(results, name, since):
@@ -78,7 +91,7 @@ def supervise(name, limit, results):
     since = time.time()
     started = time.monotonic()
     with open(log, "wb") as out:
-        argv = [sys.executable, str(HERE / "run.py"), "--one", name]
+        argv = [sys.executable, str(HERE / "run.py"), "--one", name, "--results", str(results)]
         child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
                                  start_new_session=True)
         try:
@@ -126,7 +139,7 @@ def main():
     parser.add_argument("name", nargs="*")
     arguments = parser.parse_args()
     if arguments.one:
-        return run_one(arguments.one)
+        return run_one(arguments.one, arguments.results)
     names = set(arguments.names.read_text().split()) if arguments.names else None
     tests = []
     for name, function in discover(arguments.scripts):
@@ -156,6 +169,11 @@ def main():
             # The name and verdict also on the console, so that a person can watch.
             last = message.splitlines()[-1] if message else ""
             print(f"{verdict:5} {seconds:7.2f} s  {name}  {last}"[:200], flush=True)
+        n, problem = messages_checked(results, arguments.scripts == "test_*.py" and not arguments.name and names is None)
+        failed += problem != ""
+        stream.write(json.dumps({"test": f"messages.{arguments.where}", "verdict": "fail" if problem else "pass",
+                                 "seconds": 0, "message": problem}) + "\n")
+        print(f"{n} messages of the server fit their schemas. {problem}", flush=True)
         stream.write(json.dumps({"end": True}) + "\n")
     return 1 if failed else 0
 

@@ -8,13 +8,15 @@ import socket
 import struct
 import time
 
-from lib import Client, SOCKET, configured, main_pid, needs, sh, show, stop_services, timeout, vm_only, wait_until
+from lib import Client, SOCKET, configured, main_pid, needs, schemas, sh, show, stop_services, timeout, vm_only, wait_until
 
 LAUNCHER = "/run/mcp-exec/launcher.sock"
 
 
 def _raw(data, seconds=10, end=True):
     """Everything the server says to these bytes."""
+    listener = schemas.Listener()
+    listener.sent_bytes(data)
     s = socket.socket(socket.AF_UNIX)
     s.connect(SOCKET)
     s.settimeout(seconds)
@@ -31,6 +33,8 @@ def _raw(data, seconds=10, end=True):
     except (TimeoutError, ConnectionResetError):
         pass
     s.close()
+    for line in out.split(b"\n")[:-1]:
+        listener.received_bytes(line)
     return out
 
 

@@ -7,8 +7,8 @@ import shlex
 import socket
 import time
 
-from lib import (CONF_DROPIN, SOCKET, SOCKETS, configured, minimal_environment, needs, sh, start_sockets,
-                 stop_services, systemd_version, timeout)
+from lib import (CONF_DROPIN, SOCKET, SOCKETS, configured, minimal_environment, needs, schemas, sh,
+                 start_sockets, stop_services, systemd_version, timeout)
 
 
 def _check(user):
@@ -178,7 +178,9 @@ def test_mistake_in_the_configuration_is_answered_and_found_in_the_journal():
                 s.settimeout(20)
                 s.connect(SOCKET)
                 s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-                error = json.loads(s.makefile().readline())["error"]
+                line = s.makefile("rb").readline()
+                schemas.Listener().received_bytes(line)
+                error = json.loads(line)["error"]
                 assert error["code"] == -31001 and "journalctl" in error["message"], error
         logged = sh(["journalctl", "--boot", "--unit=mcp-exec.service", "--lines=20"]).stdout
         assert f"{CONF_DROPIN}:2" in logged and "NoSuchKey" in logged, logged

@@ -9,7 +9,7 @@ import re
 import socket
 import time
 
-from http_client import HttpClient
+from http_client import HttpClient, listened
 from lib import configured, controllers, sh, show, Skip, timeout, wait_until
 from test_http import TOKEN, http as http_service
 
@@ -20,8 +20,9 @@ AUTH = {"Authorization": "Bearer " + TOKEN}
 def _get(port, path, headers=None):
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as c:
         c.request("GET", path, headers=headers or {})
-        response = c.getresponse()
-        return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read().decode()
+        answer = c.getresponse()
+        response = listened(headers or {}, b"", answer.status, answer.getheaders(), answer.read(), path)
+        return response.status, response.headers, response.body.decode()
 
 
 def test_health_and_readiness_are_told_without_a_token():

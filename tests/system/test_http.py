@@ -10,7 +10,7 @@ import re
 import socket
 import time
 
-from http_client import HttpClient
+from http_client import HttpClient, listened_bytes
 from lib import Client, journal, journal_cursor, main_pid, processes_with, sh, timeout, wait_until, run_units
 
 TOKEN = "token-of-this-test-1234567890"
@@ -162,6 +162,7 @@ def test_garbage_on_the_port_is_refused_and_survived():
                 with contextlib.suppress(ConnectionError):
                     while chunk := s.recv(65536):
                         answer += chunk
+            listened_bytes(answer)
             # Nothing at all, or a refusal: no garbage is ever a success.
             assert not answer or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4", b"HTTP/1.1 5")), (data[:60], answer[:200])
         with socket.create_connection(("127.0.0.1", port)) as s:    # half a body, and away

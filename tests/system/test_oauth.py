@@ -62,7 +62,7 @@ def fetch(url, form=None):
 
 def log_in(user, resource=None, **more):
     """What a client does that knows nothing but the server's address; returns its token."""
-    refusal = HttpClient(PORT, handshake=False).send(body=PING)
+    refusal = HttpClient(PORT, handshake=False, is_ours=False).send(body=PING)
     assert refusal.status == 401, refusal.status
     where = re.fullmatch(r'Bearer resource_metadata="([^"]+)"', refusal.headers["www-authenticate"])[1]
     status, headers, metadata = fetch(where)
@@ -83,7 +83,7 @@ def test_client_finds_the_login_and_runs_as_its_user():
 def test_token_of_another_resource_an_old_one_and_none_are_refused():
     with site():
         for token in log_in("alice", resource="https://elsewhere.example/mcp"), log_in("alice", seconds="-1"), "x.y":
-            refusal = HttpClient(PORT, token=token, handshake=False).send(body=PING)
+            refusal = HttpClient(PORT, token=token, handshake=False, is_ours=False).send(body=PING)
             assert refusal.status == 401 and "resource_metadata=" in refusal.headers["www-authenticate"], refusal.body
 
 

@@ -6,7 +6,8 @@ import http.client
 import json
 import time
 
-from lib import configured, run_units, wait_until
+from http_client import listened
+from lib import configured, run_units, schemas, wait_until
 from test_http import TOKEN, http as http_service
 
 
@@ -15,6 +16,7 @@ class SseClient:
 
     def __init__(self, port, token=TOKEN, path="/sse"):
         self.port = port
+        self.listener = schemas.Listener()
         self.headers = {"X-MCP-AUTH": token}
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self.connection.request("GET", path, headers={"Accept": "text/event-stream"} | self.headers)
@@ -34,15 +36,18 @@ class SseClient:
             elif line.startswith("data: "):
                 data = line[6:]
             elif not line and data is not None:
+                if kind == "message":
+                    self.listener.received_bytes(data.encode())
                 return kind, data
 
     def post(self, message, headers=None):
+        self.listener.sent(message)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
             connection.request("POST", self.address, json.dumps(message),
                                {"Content-Type": "application/json"} | (self.headers if headers is None else headers))
             response = connection.getresponse()
-            response.read()
+            listened({}, json.dumps(message).encode(), response.status, response.getheaders(), response.read(), self.address)
             return response.status
 
     def ask(self, method, params=None, ident=1):
@@ -101,4 +106,6 @@ def test_administrator_switches_it_off():
     with configured("[Server]\nEndpoints=healthz\n"), http_service() as port:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         connection.request("GET", "/sse", headers={"X-MCP-AUTH": TOKEN})
-        assert connection.getresponse().status == 404
+        answer = connection.getresponse()
+        assert answer.status == 404
+        listened({}, b"", 404, answer.getheaders(), answer.read(), "/sse")

@@ -13,7 +13,7 @@ import socket
 import stat
 import subprocess
 
-from http_client import HttpClient
+from http_client import HttpClient, listened
 from lib import (PROTOCOL, Client, configured, journal, journal_cursor, main_pid, minimal_environment, processes_with,
                  record_of, run_units, sh, show, text_of, timeout, user_options, wait_until)
 
@@ -158,10 +158,10 @@ def _over_proxy(headers, message):
     connection = ProxyConnection("mcp.example", timeout=30)
     headers = {"Content-Type": "application/json", "MCP-Protocol-Version": PROTOCOL} | headers
     connection.request("POST", "/mcp", json.dumps(message), headers)
-    response = connection.getresponse()
-    body = response.read().decode()
+    answer = connection.getresponse()
+    response = listened(headers, json.dumps(message).encode(), answer.status, answer.getheaders(), answer.read(), "/mcp")
     connection.close()
-    return response.status, json.loads(body)
+    return response.status, json.loads(response.body)
 
 
 def test_proxy_is_believed_the_user_and_nobody_else_opens_its_socket():
