@@ -117,6 +117,21 @@ class Client:
         return self.ask("tools/call", {"name": "exec", "arguments": {"code": code, **arguments}}, ident)["result"]
 
 
+def hear(headers, sent, response, path="/mcp"):
+    """The body of an answer over HTTP, after its messages were held against their schemas."""
+    body = response.read()
+    schemas.exchanged({k.lower(): v for k, v in headers.items()}, sent, response.status,
+                      {k.lower(): v for k, v in response.headers.items()}, body, path)
+    return body
+
+
+def hear_line(connection):
+    """The next message on a socket."""
+    line = connection.makefile("rb").readline()
+    schemas.Listener().received_bytes(line)
+    return json.loads(line)
+
+
 class Server(Client):
     """A server on pipes: mcp-exec with these arguments."""
 

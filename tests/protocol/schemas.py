@@ -143,8 +143,10 @@ class Listener:
                 assert isinstance(m, dict), shape(m)
                 self._check(m)
                 self.told(None)
-        except Exception as error:  # the reader of the messages goes on
+        except AssertionError as error:  # the reader of the messages goes on
             self.told(error)
+        except Exception as error:
+            self.told((type(error).__name__, shape(message)))
 
     def received_bytes(self, data):
         """One message; not UTF-8 or not JSON is a failure too."""
@@ -178,8 +180,10 @@ class Listener:
         # Where no id could be read there is none to give back; only the last two revisions have a word for that.
         if m.get("id") is None:
             schema, m = schema_of(MODERN), {k: v for k, v in m.items() if k != "id"}
-        name = ERRORS.get(m["error"].get("code")) if schema is schema_of(MODERN) else None
-        schema.error(m, m["error"].get("code"), name)
+        schema.is_error(m)
+        name = ERRORS.get(m["error"]["code"]) if schema is schema_of(MODERN) else None
+        if name:
+            schema.error(m, m["error"]["code"], name)
 
     def _check_notification(self, m, tasks):
         """Its revision is the one of a request that it does not name: it has to fit one that the client speaks."""

@@ -69,8 +69,9 @@ def test_caddy_names_the_user_and_lets_no_client_name_another():
         assert _post(port, _call("print(1)"), password="wrong", **MODERN).status == 401
         for more in {}, {"X_MCP_User": "bob"}:
             response = _post(port, _call("print(6 * 7)"), **MODERN, **more)
-            assert response.status == 200, response.read()
-            assert json.loads(response.read())["result"]["structuredContent"]["stdout"] == "42\n"
+            body = harness.hear({"mcp-protocol-version": "2026-07-28"}, json.dumps(_call("")).encode(), response)
+            assert response.status == 200, body
+            assert json.loads(body)["result"]["structuredContent"]["stdout"] == "42\n"
         assert s.end() == 0
         assert s.errors.count("of exec for proxy:alice (") == 2 and "proxy:bob" not in s.errors, s.errors
 

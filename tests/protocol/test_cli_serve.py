@@ -243,7 +243,7 @@ def test_unix_socket_admits_root_and_refuses_strangers():
             else:
                 with socket.socket(socket.AF_UNIX) as s:
                     s.connect(path)
-                    assert json.loads(s.makefile().readline())["error"]["code"] == -31000
+                    assert harness.hear_line(s)["error"]["code"] == -31000
             p.terminate()
             assert p.wait(5) == 0
             assert not os.path.exists(path), "the socket file is left behind"
@@ -350,12 +350,12 @@ def expect_apology(path, url):
         s.settimeout(5)
         s.connect(str(path))
         s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-        error = json.loads(s.makefile().readline())["error"]
+        error = harness.hear_line(s)["error"]
         assert error["code"] == -31001 and "configuration" in error["message"], error
     try:
         urllib.request.urlopen(url, b"{}", timeout=5)
     except urllib.error.HTTPError as error:
-        assert error.code == 503 and json.loads(error.read())["error"]["code"] == -31001
+        assert error.code == 503 and json.loads(harness.hear({}, b"{}", error))["error"]["code"] == -31001
         error.close()
     else:
         raise AssertionError("served")

@@ -141,7 +141,7 @@ def test_limits_of_a_token_are_its_own():
 def request(connection, headers, body=b'{"jsonrpc":"2.0","id":1,"method":"ping"}', method="POST", path="/mcp"):
     connection.request(method, path, body, {"Content-Type": "application/json"} | headers)
     response = connection.getresponse()
-    return response.status, response.read().decode()
+    return response.status, harness.hear(headers, body, response, path).decode()
 
 
 def tcp(s):

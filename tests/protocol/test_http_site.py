@@ -52,7 +52,7 @@ class Stream:
         with contextlib.closing(http.client.HTTPConnection(*self.address, timeout=20)) as c:
             c.request("POST", self.endpoint, json.dumps(message), {"Content-Type": "application/json"} | self.headers)
             response = c.getresponse()
-            response.read()
+            harness.hear({}, b"", response, self.endpoint)
             return response.status
 
     def answer(self, ident):
@@ -116,7 +116,7 @@ def _get(service, path, headers={}):
     with contextlib.closing(http.client.HTTPConnection(where.hostname, where.port, timeout=20)) as c:
         c.request("GET", path, headers=headers)
         response = c.getresponse()
-        return response.status, response.headers, response.read().decode()
+        return response.status, response.headers, harness.hear(headers, b"", response, path).decode()
 
 
 def test_ready_once_the_sandbox_is_verified():
