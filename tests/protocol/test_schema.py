@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Every message that the server sends, against the schemas of the revision it was sent in."""
 
+import contextlib
 import json
+import socket
+import threading
 
 import harness
 from harness import Server, Skip, fake_launcher
 from test_cli_serve import serving
 from test_http import Post
+from test_line import unix_service
 
 from schemas import LEGACY, MODERN, PREFIX, Listener, jsonschema, schema_of
 
@@ -252,6 +256,45 @@ def test_the_eras_share_one_pipe():
         old = s.ask("tools/call", call, 2)
         legacy.result("CallToolResult", old)
         assert set(old["result"]) == {"content"}, old
+
+
+@contextlib.contextmanager
+def relayed(connect):
+    """A socket that passes all on to a service; gives its path and the lines that the service says."""
+    said = []
+
+    def passed(source, target, take):
+        with source.makefile("rb") as lines, contextlib.suppress(OSError):
+            for line in lines:
+                take(line)
+                target.sendall(line)
+            target.shutdown(socket.SHUT_WR)
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                client, server, listener = listening.accept()[0], connect(), Listener()
+                threading.Thread(target=passed, args=(client, server, listener.sent_bytes), daemon=True).start()
+                threading.Thread(target=passed, args=(server, client, lambda line, hear=listener.received_bytes: (
+                    said.append(json.loads(line)), hear(line))), daemon=True).start()
+
+    with harness.directory() as where, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(where / "s"))
+        listening.listen(8)
+        threading.Thread(target=serve, daemon=True).start()
+        yield str(where / "s"), said
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def test_what_the_run_command_is_told_fits_its_revision():
+    schema_for("2025-11-25")  # or skip
+    with unix_service() as s, relayed(s.connect) as (path, said), harness.directory() as out:
+        code = b"import time\nprint('first', flush=True)\ntime.sleep(1.5)\nprint('last')\nopen('f', 'w').write('x')"
+        before = Listener.n_checked
+        done = harness.run("run", "--socket", path, "--output-dir", str(out), "-", input=code)
+        assert (done.stdout, done.returncode, (out / "f").read_text()) == (b"first\nlast\n", 0, "x"), done
+        assert {m["method"] for m in said if "method" in m} == {"notifications/mcp-exec/output", "notifications/mcp-exec/file"}
+        assert Listener.n_checked - before == len(said), said
 
 
 if __name__ == "__main__":
