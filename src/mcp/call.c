@@ -291,7 +291,7 @@ int mcp_call_file(McpCall *c, const char *path, const char *data, size_t n_bytes
 }
 
 void mcp_call_fail_without_memory(McpCall *c) {
-        mcp_exchange_error(c->exchange, c->id, c->id_bytes, MCP_ERROR_INTERNAL, 200, "out of memory", NULL);
+        mcp_exchange_no_memory(c->exchange, c->id, c->id_bytes);
 }
 
 static int write_result(const McpCall *c, JsonWriter *w, const char *content, const char *structured,

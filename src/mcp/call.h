@@ -18,7 +18,7 @@ typedef struct McpToolOps {
         bool (*exists)(void *userdata, const char *name);
         /* Begins the call; arguments is an object, borrowed until return. Exactly one mcp_call_finish()
          * follows, now or later, unless cancel() comes first. Returns 0, or -errno with the call not
-         * finished (the engine then answers -32603). */
+         * finished (the engine then answers with an error). */
         int (*call)(void *userdata, const char *name, const JsonValue *arguments, McpCall *call);
         /* The client gave up: end the work; the call is invalid afterwards. tool_data is what
          * mcp_call_set_data() left. */

@@ -66,17 +66,34 @@ int mcp_error_reply(const char *text, size_t n_bytes, int code, const char *mess
         return write_error(b, id, id_bytes, code, message, NULL);
 }
 
-/* No memory for a reply: the caller must learn even that, so the answer is made on the stack. */
-static void reply_without_memory(McpExchange *x, const char *id, size_t id_bytes, unsigned http_status) {
-        char text[MCP_ID_BYTES_MAX + 128];
-        int n;
+static size_t write_no_memory(const char *id, size_t id_bytes, char ret[static MCP_NO_MEMORY_BYTES]) {
+        static_assert(MCP_NO_MEMORY_BYTES > MCP_ID_BYTES_MAX + sizeof(MCP_NO_MEMORY_REPLY) + 16,
+                      "any id has to fit in");
 
         assert(id_bytes <= MCP_ID_BYTES_MAX);
 
-        n = snprintf(text, sizeof(text),
-                     "{\"jsonrpc\":\"2.0\",%s%.*s%s\"error\":{\"code\":%d,\"message\":\"out of memory\"}}",
-                     id ? "\"id\":" : "", (int) id_bytes, id ? id : "", id ? "," : "", MCP_ERROR_INTERNAL);
-        mcp_exchange_reply(x, text, (size_t) n, http_status);
+        return (size_t) snprintf(ret, MCP_NO_MEMORY_BYTES,
+                                 "{\"jsonrpc\":\"2.0\",%s%.*s%s\"error\":{\"code\":%d,\"message\":\"%s\"}}",
+                                 id ? "\"id\":" : "", (int) id_bytes, id ? id : "", id ? "," : "",
+                                 MCP_ERROR_UNAVAILABLE, MCP_NO_MEMORY);
+}
+
+size_t mcp_no_memory_reply(const char *text, size_t n_bytes, char ret[static MCP_NO_MEMORY_BYTES]) {
+        const char *id = NULL;
+        size_t id_bytes = 0;
+
+        assert(text || n_bytes == 0);
+
+        if (text)
+                (void) mcp_message_raw_id(text, n_bytes, &id, &id_bytes);
+        return write_no_memory(id, id_bytes, ret);
+}
+
+/* The caller must learn even that, so the answer is made on the stack. */
+void mcp_exchange_no_memory(McpExchange *x, const char *id, size_t id_bytes) {
+        char text[MCP_NO_MEMORY_BYTES];
+
+        mcp_exchange_reply(x, text, write_no_memory(id, id_bytes, text), 503);
 }
 
 void mcp_exchange_error(McpExchange *x, const char *id, size_t id_bytes, int code, unsigned http_status,
@@ -86,7 +103,7 @@ void mcp_exchange_error(McpExchange *x, const char *id, size_t id_bytes, int cod
         assert(message);
 
         if (write_error(&b, id, id_bytes, code, message, data) < 0)
-                reply_without_memory(x, id, id_bytes, http_status);
+                mcp_exchange_no_memory(x, id, id_bytes);
         else
                 mcp_exchange_reply(x, b.data, b.n_bytes, http_status);
 }

@@ -11,26 +11,28 @@
 
 /* A batch is answered in one array, so its replies are collected. One that does not fit any more is replaced
  * by an error under the same id: a reply too large for the client would lose all the others with it. */
-static void append_to_batch(McpExchange *x, const char *json, size_t n_bytes) {
-        if (x->batch.n_bytes + n_bytes > BATCH_REPLY_BYTES_MAX) {
-                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+static int append_to_batch(McpExchange *x, const char *json, size_t n_bytes) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int r = 0;
 
-                if (mcp_error_reply(json, n_bytes, MCP_ERROR_UNAVAILABLE,
+        if (x->batch.n_bytes + n_bytes > BATCH_REPLY_BYTES_MAX) {
+                r = mcp_error_reply(json, n_bytes, MCP_ERROR_UNAVAILABLE,
                                     "the replies to this batch are larger than 8 MiB together; "
-                                    "send fewer requests in one batch", &b) >= 0 &&
-                    buffer_append_str(&x->batch, x->batch.n_bytes == 0 ? "[" : ",") >= 0)
-                        (void) buffer_append(&x->batch, b.data, b.n_bytes);
-                return;
+                                    "send fewer requests in one batch", &b);
+                json = b.data;
+                n_bytes = b.n_bytes;
         }
-        if (buffer_append_str(&x->batch, x->batch.n_bytes == 0 ? "[" : ",") >= 0)
-                (void) buffer_append(&x->batch, json, n_bytes);
+        if (r >= 0)
+                r = buffer_append_str(&x->batch, x->batch.n_bytes == 0 ? "[" : ",");
+        return r < 0 ? r : buffer_append(&x->batch, json, n_bytes);
 }
 
 void mcp_exchange_reply(McpExchange *x, const char *json, size_t n_bytes, unsigned http_status) {
         if (!x || x->peer->is_closing)
                 return;
         if (x->is_batch) {
-                append_to_batch(x, json, n_bytes);
+                if (append_to_batch(x, json, n_bytes) < 0)
+                        x->has_lost = true;
                 x->http_status = 200;
                 return;
         }
@@ -52,7 +54,13 @@ void mcp_exchange_settle(McpExchange *x) {
 
         if (x->is_dispatching || x->n_pending > 0)
                 return;
-        if (x->batch.n_bytes > 0 && !x->peer->is_closing && buffer_append_str(&x->batch, "]") >= 0)
+        if (x->batch.n_bytes > 0 && !x->has_lost && buffer_append_str(&x->batch, "]") < 0)
+                x->has_lost = true;
+        if (x->has_lost) {
+                /* Some of the answers without the others would leave those waiting for ever. */
+                x->is_batch = false;
+                mcp_exchange_no_memory(x, NULL, 0);
+        } else if (x->batch.n_bytes > 0 && !x->peer->is_closing)
                 (void) x->sink->ops->send(x->sink, x->batch.data, x->batch.n_bytes, false);
         /* Nothing was sent: only notifications, or every request was cancelled. */
         outcome.http_status = x->http_status != 0 ? x->http_status : 202;

@@ -35,7 +35,7 @@ struct McpExchange {
         McpSink *sink;
         size_t n_pending;    /* calls that still owe their reply to this exchange */
         bool is_dispatching; /* mcp_peer_dispatch() is on the stack and will settle it */
-        bool is_batch;
+        bool is_batch, has_lost; /* a batch without memory for all of its replies */
         Buffer batch;        /* replies so far, without the closing bracket */
         unsigned http_status; /* 0: no reply yet */
 };
@@ -66,7 +66,7 @@ typedef struct McpRequest {
         McpVersion version;
 } McpRequest;
 
-/* Answers, or leaves a McpCall behind. Returns 0, or -errno: then the router answers MCP_ERROR_INTERNAL. */
+/* Answers, or leaves a McpCall behind. Returns 0, or -errno: then the router answers. */
 typedef int (*McpHandler)(const McpRequest *q);
 
 typedef struct McpMethod {
@@ -97,9 +97,10 @@ int mcp_request_reply(const McpRequest *q, const JsonWriter *w);
 void mcp_notification_begin(JsonWriter *w, const char *method);
 int mcp_notification_end(JsonWriter *w, McpExchange *x);
 
-/* Errors. data is raw JSON or NULL. Never fails: without memory a shorter text goes out. */
+/* Errors. data is raw JSON or NULL. Never fails: without memory MCP_NO_MEMORY goes out. */
 void mcp_exchange_error(McpExchange *x, const char *id, size_t id_bytes, int code, unsigned http_status,
                         const char *message, const char *data);
+void mcp_exchange_no_memory(McpExchange *x, const char *id, size_t id_bytes);
 int mcp_request_error(const McpRequest *q, int code, unsigned http_status, const char *format, ...)
         _printf_(4, 5);
 
@@ -107,9 +108,8 @@ int mcp_request_error(const McpRequest *q, int code, unsigned http_status, const
 #define MCP_QUOTE_BYTES 136
 const char* mcp_quote(const char *s, char ret[static MCP_QUOTE_BYTES]);
 
-/* x may be NULL: nobody listens any more. */
 void mcp_exchange_reply(McpExchange *x, const char *json, size_t n_bytes, unsigned http_status);
-int mcp_exchange_notify(McpExchange *x, const char *json, size_t n_bytes);
+int mcp_exchange_notify(McpExchange *x, const char *json, size_t n_bytes); /* x NULL: nobody listens */
 void mcp_exchange_settle(McpExchange *x); /* finishes and frees it once nothing is pending */
 
 int mcp_call_admit(const McpRequest *q, bool *ret_is_refused); /* refuses beyond MCP_IN_FLIGHT_MAX */

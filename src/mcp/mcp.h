@@ -27,7 +27,7 @@ enum {
         MCP_ERROR_MISSING_CAPABILITY = -32021,
         MCP_ERROR_UNSUPPORTED_VERSION = -32022,
         MCP_ERROR_REFUSED = -31000,     /* not authorised, wrong Host or Origin, … (HTTP 4xx) */
-        MCP_ERROR_UNAVAILABLE = -31001, /* too many connections, shutting down (HTTP 429, 503) */
+        MCP_ERROR_UNAVAILABLE = -31001, /* too many connections, shutting down, no memory (HTTP 429, 503) */
 };
 
 typedef struct McpServerParameters {
@@ -45,3 +45,11 @@ DEFINE_CLEANUP(McpServer*, mcp_server_free);
 /* A whole JSON-RPC error reply, for transports refusing before dispatch. The id is taken from text when one
  * can be read (text may be NULL), else left out. */
 int mcp_error_reply(const char *text, size_t n_bytes, int code, const char *message, Buffer *b);
+
+/* For want of memory, even for saying so. The code is MCP_ERROR_UNAVAILABLE, HTTP's status 503. */
+#define MCP_NO_MEMORY "The server is out of memory; try again later."
+#define MCP_NO_MEMORY_REPLY \
+        "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-31001,\"message\":\"" MCP_NO_MEMORY "\"}}"
+#define MCP_NO_MEMORY_BYTES 1280
+/* The same under the id of text, as far as one can be read. Returns its length. */
+size_t mcp_no_memory_reply(const char *text, size_t n_bytes, char ret[static MCP_NO_MEMORY_BYTES]);

@@ -139,8 +139,7 @@ static void handle_message(McpExchange *x, const char *text, size_t n_bytes, con
 
         r = mcp_message_parse(text, n_bytes, &m);
         if (r < 0)
-                return mcp_exchange_error(x, m.id, m.id_bytes, MCP_ERROR_INTERNAL, 200, "out of memory",
-                                          NULL);
+                return mcp_exchange_no_memory(x, m.id, m.id_bytes);
 
         switch (m.kind) {
         case MCP_MESSAGE_INVALID:
@@ -153,9 +152,11 @@ static void handle_message(McpExchange *x, const char *text, size_t n_bytes, con
                 break;
         case MCP_MESSAGE_REQUEST:
                 r = route_request(&q);
-                if (r < 0)
-                        mcp_exchange_error(x, m.id, m.id_bytes, MCP_ERROR_INTERNAL, 200,
-                                           r == -ENOMEM ? "out of memory" : "internal error", NULL);
+                if (r == -ENOMEM)
+                        mcp_exchange_no_memory(x, m.id, m.id_bytes);
+                else if (r < 0)
+                        mcp_exchange_error(x, m.id, m.id_bytes, MCP_ERROR_INTERNAL, 200, "internal error",
+                                           NULL);
                 break;
         }
 }

@@ -38,7 +38,7 @@ size_t mcp_peer_n_in_flight(const McpPeer *p);
 
 /* What became of a message; tells HTTP its status. */
 typedef struct McpOutcome {
-        unsigned http_status; /* 200, 202 (no reply: send() was not called), 400, 404, 429 */
+        unsigned http_status; /* 200, 202 (no reply: send() was not called), 400, 404, 429, 503 */
 } McpOutcome;
 
 /* Where the replies to one message go. Implemented by the transport; send() never calls back into the

@@ -15,9 +15,14 @@ static bool is_space(char c) {
 
 static void line_refuse(LineTransport *t, const char *text, size_t n_bytes, int code, const char *message) {
         _cleanup_buffer_ Buffer reply = BUFFER_INIT(64 * KIB);
+        char fallback[MCP_NO_MEMORY_BYTES];
+        int r;
 
-        if (mcp_error_reply(text, n_bytes, code, message, &reply) < 0 ||
-            line_enqueue(t, reply.data, reply.n_bytes) < 0)
+        if (mcp_error_reply(text, n_bytes, code, message, &reply) >= 0)
+                r = line_enqueue(t, reply.data, reply.n_bytes);
+        else
+                r = line_enqueue(t, fallback, mcp_no_memory_reply(text, n_bytes, fallback));
+        if (r < 0)
                 t->is_failed =
                         true; /* an unanswered request would hang its client: a closed connection does not */
 }
@@ -38,8 +43,7 @@ static void line_dispatch(LineTransport *t, const char *text, size_t n_bytes) {
         t->n_in_flight++;
         if (mcp_peer_dispatch(t->peer, text, n_bytes, /* headers= */ NULL, &t->sink, &exchange) < 0) {
                 t->n_in_flight--;
-                line_refuse(t, text, n_bytes, MCP_ERROR_INTERNAL,
-                            "The server is out of memory; try again later.");
+                line_refuse(t, text, n_bytes, MCP_ERROR_UNAVAILABLE, MCP_NO_MEMORY);
         }
 }
 

@@ -45,11 +45,13 @@ static void on_line_closed(LineTransport *t, void *userdata) {
 
 /* One line, which a new socket's buffer always has room for; then the connection ends. */
 static void refuse(int fd, int code, const char *message) {
+        static const char no_memory[] = MCP_NO_MEMORY_REPLY "\n";
         _cleanup_buffer_ Buffer reply = BUFFER_INIT(64 * KIB);
 
         if (mcp_error_reply(NULL, 0, code, message, &reply) < 0 || buffer_append(&reply, "\n", 1) < 0)
-                return;
-        (void) send(fd, reply.data, reply.n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+                (void) send(fd, no_memory, sizeof(no_memory) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        else
+                (void) send(fd, reply.data, reply.n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* One user must not be able to lock out all others, the administrator among them: a quarter of the places is
@@ -62,7 +64,7 @@ static bool has_too_many(const UnixListener *u, const char *principal) {
         return n >= max - max / 4;
 }
 
-static int unix_connected(Listener *l, int fd, bool is_over_limit) {
+static int admit(Listener *l, int fd, bool is_over_limit) {
         _cleanup_free_ char *principal = NULL, *message = NULL;
         _cleanup_free_ UnixConnection *c = NULL;
         UnixListener *u = (UnixListener*) l;
@@ -118,6 +120,15 @@ static int unix_connected(Listener *l, int fd, bool is_over_limit) {
         TAKE_PTR(c);
         listener_connection_opened(l);
         return 0;
+}
+
+static int unix_connected(Listener *l, int fd, bool is_over_limit) {
+        int r;
+
+        r = admit(l, fd, is_over_limit);
+        if (r == -ENOMEM)
+                refuse(fd, MCP_ERROR_UNAVAILABLE, MCP_NO_MEMORY);
+        return r;
 }
 
 static void unix_drain(Listener *l) {

@@ -140,8 +140,17 @@ static void unwatch_task(void *userdata, void *handle) {
         n_watches--;
 }
 
+/* A batch may be answered by one error for all of it, and is by both answers otherwise. */
+static bool is_answered_at_all(McpPeerKind kind) {
+        if (kind != MCP_PEER_HTTP)
+                return false;
+        if (transcript[0] == '[')
+                return strstr(transcript, "\"id\":7") && strstr(transcript, "\"id\":8");
+        return streq(transcript, MCP_NO_MEMORY_REPLY);
+}
+
 /* Returns whether there was an allocation left to fail. */
-static bool fails_well(const char *text, long n) {
+static bool fails_well(McpPeerKind kind, const char *text, long n) {
         static const McpToolOps tools = {
                 .list = list_tools, .exists = tool_exists, .call = call_tool, .cancel = cancel_tool,
         };
@@ -155,7 +164,7 @@ static bool fails_well(const char *text, long n) {
         int r;
 
         ASSERT_EQ_INT(mcp_server_new(&p, &server), 0);
-        ASSERT_EQ_INT(mcp_peer_new(server, MCP_PEER_PIPE, "uid:1", &peer), 0);
+        ASSERT_EQ_INT(mcp_peer_new(server, kind, "uid:1", &peer), 0);
         transcript[n_transcript = 0] = '\0';
         n_finished = 0;
         waiting = NULL;
@@ -176,7 +185,9 @@ static bool fails_well(const char *text, long n) {
                 ASSERT_EQ_UINT(n_transcript + n_finished, 0);
         } else {
                 ASSERT_EQ_UINT(n_finished, 1);
-                if (!strstr(transcript, "\"id\":7,\"error\""))
+                if (kind == MCP_PEER_HTTP)
+                        ASSERT_EQ_INT(json_check(transcript, n_transcript), 0);
+                if (!strstr(transcript, "\"id\":7,\"error\"") && !is_answered_at_all(kind))
                         ASSERT_CONTAINS(transcript, "\"id\":7,\"result\"");
         }
         mcp_peer_free(peer);
@@ -186,6 +197,8 @@ static bool fails_well(const char *text, long n) {
 }
 
 #define CALL(params) "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{" params "}}"
+#define PING_7 "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"
+#define CALL_8(params) "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tools/call\",\"params\":{" params "}}"
 #define META \
         "\"_meta\":{\"progressToken\":1,\"traceparent\":\"t\",\"io.modelcontextprotocol/protocolVersion\":" \
         "\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}," \
@@ -202,7 +215,7 @@ TEST(every_request_is_answered_whichever_allocation_fails) {
         static const char *const requests[] = {
                 "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
                 "\"2025-03-26\",\"clientInfo\":{\"name\":\"n\",\"version\":\"v\"}}}",
-                "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}",
+                PING_7,
                 "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}",
                 "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"nope\"}",
                 CALL("\"name\":\"now\"," META),
@@ -222,8 +235,16 @@ TEST(every_request_is_answered_whichever_allocation_fails) {
         for (size_t i = 0; i < ELEMENTSOF(requests); i++) {
                 long n = 0;
 
-                while (fails_well(requests[i], n))
+                while (fails_well(MCP_PEER_PIPE, requests[i], n))
                         n++;
                 ASSERT_TRUE(n >= 2);
         }
+}
+
+TEST(batch_is_answered_whole_or_refused_whole) {
+        long n = 0;
+
+        while (fails_well(MCP_PEER_HTTP, "[" PING_7 "," CALL_8("\"name\":\"later\"") "]", n))
+                n++;
+        ASSERT_TRUE(n >= 8);
 }

@@ -153,8 +153,9 @@ TEST(busy_is_a_tool_error_and_other_failures_are_internal) {
                       "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":"
                       "\"text\",\"text\":\"busy: 64 wait\"}],\"isError\":true}}\n[200]\n");
         s->engine.submit_result = -ENOMEM;
-        ASSERT_EQ_STR(call(s, "{\"code\":\"1\"}", ""), "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-"
-                                                       "32603,\"message\":\"out of memory\"}}\n[200]\n");
+        ASSERT_EQ_STR(call(s, "{\"code\":\"1\"}", ""),
+                      "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-31001,\"message\":"
+                      "\"The server is out of memory; try again later.\"}}\n[503]\n");
         setup_free(s);
 }
 
