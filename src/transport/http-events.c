@@ -38,8 +38,7 @@ static void end_if_drained(HttpEvents *e) {
 static int events_send(McpSink *sink, const char *json, size_t n_bytes, bool is_notification) {
         HttpEvents *e = events_from_sink(sink);
 
-        (void) is_notification;
-        return http_stream_send(e->request, json, n_bytes);
+        return http_stream_send(e->request, json, n_bytes, is_notification);
 }
 
 static void events_finish(McpSink *sink, const McpOutcome *outcome) {
@@ -72,23 +71,24 @@ HttpEvents* http_events_free(HttpEvents *e) {
 }
 DEFINE_CLEANUP(HttpEvents *, http_events_free);
 
-enum MHD_Result http_events_open(HttpRequest *q) {
+static int events_new(HttpRequest *q) {
         _cleanup_(http_events_freep) HttpEvents *e = NULL;
-        HttpServer *s;
+        HttpServer *s = q->server;
+        int r;
 
-        assert(q);
-        assert(q->state == HTTP_READING);
-
-        s = q->server;
         e = calloc(1, sizeof(*e));
-        if (!e || random_hex_id(e->id) < 0 ||
-            mcp_peer_new(s->listener.p.server, MCP_PEER_PIPE, q->principal, &e->peer) < 0)
-                return MHD_NO;
+        if (!e)
+                return -ENOMEM;
+        r = random_hex_id(e->id);
+        if (r >= 0)
+                r = mcp_peer_new(s->listener.p.server, MCP_PEER_PIPE, q->principal, &e->peer);
         e->sink.ops = &events_sink_ops;
         e->request = q;
         /* Relative, so that it also holds behind a proxy: clients insist on the origin they know. */
-        if (buffer_printf(&q->stream, "event: endpoint\ndata: /messages?sessionId=%s\n\n", e->id) < 0)
-                return MHD_NO;
+        if (r >= 0)
+                r = buffer_printf(&q->stream, "event: endpoint\ndata: /messages?sessionId=%s\n\n", e->id);
+        if (r < 0)
+                return r;
 
         e->next = s->events;
         e->to_this = &s->events;
@@ -97,6 +97,20 @@ enum MHD_Result http_events_open(HttpRequest *q) {
         s->events = e;
         q->events = TAKE_PTR(e);
         http_request_charge(q);
+        return 0;
+}
+
+enum MHD_Result http_events_open(HttpRequest *q) {
+        int r;
+
+        assert(q);
+        assert(q->state == HTTP_READING);
+
+        r = events_new(q);
+        if (r < 0) {
+                http_request_fail(q, r);
+                return http_reply_refusal(q, /* is_early= */ false);
+        }
         q->state = HTTP_WAITING;
         return http_reply_stream(q);
 }
@@ -109,10 +123,10 @@ static HttpEvents* find_events(const HttpRequest *q, const char *id) {
 }
 
 enum MHD_Result http_events_post(HttpRequest *q) {
-        _cleanup_buffer_ Buffer accepted = BUFFER_INIT(0);
         const char *id;
         McpExchange *exchange;
         HttpEvents *e;
+        int r;
 
         assert(q);
         assert(q->state == HTTP_READING);
@@ -132,15 +146,15 @@ enum MHD_Result http_events_post(HttpRequest *q) {
                 return http_reply_refusal(q, /* is_early= */ false);
 
         e->n_in_flight++;
-        if (mcp_peer_dispatch(e->peer, q->body.data, q->body.n_bytes, NULL, &e->sink, &exchange) < 0) {
+        r = mcp_peer_dispatch(e->peer, q->body.data, q->body.n_bytes, NULL, &e->sink, &exchange);
+        if (r < 0) {
                 e->n_in_flight--;
-                return MHD_NO;
+                http_request_fail(q, r);
+                return http_reply_refusal(q, /* is_early= */ false);
         }
         buffer_done(&q->body);
         http_request_charge(q);
-        if (buffer_append_str(&accepted, "Accepted") < 0)
-                return MHD_NO;
-        return http_reply_text(q, MHD_HTTP_ACCEPTED, "text/plain", &accepted);
+        return http_reply_accepted(q);
 }
 
 void http_events_drain(HttpServer *s) {

@@ -54,12 +54,15 @@ static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const 
                         return MHD_YES;
                 }
         if (strcasecmp(name, "Accept") == 0) {
-                h->error = buffer_append_str(&h->accept, h->accept.n_bytes > 0 ? "," : "");
-                if (h->error >= 0)
-                        h->error = buffer_append_str(&h->accept, value);
+                int r = buffer_printf(&h->accept, "%s%s", h->accept.n_bytes > 0 ? "," : "", value);
+
+                if (r == -EMSGSIZE)
+                        h->is_too_long = true;
+                else if (r < 0)
+                        h->error = r;
         } else if (strcasecmp(name, "Expect") == 0)
                 h->expects_continue = true;
-        return h->error < 0 ? MHD_NO : MHD_YES;
+        return MHD_YES; /* the others decide how it will be refused */
 }
 
 int http_headers_read(HttpRequest *q, HttpHeaders *h) {
@@ -70,8 +73,8 @@ int http_headers_read(HttpRequest *q, HttpHeaders *h) {
 
         h->accept = BUFFER_INIT(ACCEPT_BYTES_MAX);
         info = MHD_get_connection_info(q->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-        h->is_too_long = info && info->header_size > HTTP_HEAD_BYTES_MAX;
         (void) MHD_get_connection_values(q->mhd, MHD_HEADER_KIND, on_header, h);
+        h->is_too_long |= info && info->header_size > HTTP_HEAD_BYTES_MAX;
         if (h->content_length_text && parse_uint64(h->content_length_text, &h->content_length) < 0)
                 h->is_ambiguous = true;
         /* A proxy before us that reads them otherwise takes the rest of the body for another's request. */

@@ -4,7 +4,7 @@
  * that is not, the library would say so with a page for people, or not at all, each version in its own
  * cases. The head is only looked at (MSG_PEEK), and so is in the socket for the library afterwards.
  *
- *   accepted ──► held ──► given to the library
+ *   accepted ──► held ──► given to the library, or refused, when it has no memory
  *                  └────► refused: told why, read until the client goes (a reset would overtake the answer)
  *
  * Held is nobody for long: a head that takes many pieces or some seconds is left to the library, with its
@@ -12,6 +12,7 @@
  * the library has read of them already we cannot know. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -24,42 +25,20 @@
 
 #define PIECES_MAX 16U
 /* Read of one that was refused. */
-#define DRAINED_BYTES_MAX MIB
+#define DRAINED_BYTES_MAX HTTP_BODY_BYTES_MAX
 
 void http_connection_free(HttpConnection *c) {
         Listener *l = &c->server->listener;
 
-        (void) sd_event_source_disable_unref(c->head_source);
+        (void) sd_event_source_disable_unref(c->socket_source);
         if (c->is_held)
                 (void) safe_close(c->fd);
         *c->to_this = c->next;
         if (c->next)
                 c->next->to_this = c->to_this;
+        free(c->room);
         free(c);
         listener_connection_closed(l);
-}
-
-void http_hold_release(HttpConnection *c) {
-        HttpServer *s = c->server;
-        struct sockaddr_storage address = {};
-        socklen_t n = sizeof(address);
-        int fd = c->fd;
-
-        if (getpeername(fd, (struct sockaddr*) &address, &n) < 0) {
-                http_connection_free(c);
-                return;
-        }
-        c->head_source = sd_event_source_disable_unref(c->head_source);
-        c->is_held = false;
-        c->held_since_usec = now_monotonic_usec();
-        /* Closes the descriptor itself when it fails, perhaps after it has told of the connection. */
-        if (MHD_add_connection(s->daemon, fd, (struct sockaddr*) &address, n) != MHD_YES) {
-                log_debug("HTTP: the library refused a connection");
-                c = http_hold_find(s, fd);
-                if (c)
-                        http_connection_free(c);
-        }
-        http_server_kick(s);
 }
 
 HttpConnection* http_hold_find(HttpServer *s, int fd) {
@@ -72,20 +51,70 @@ HttpConnection* http_hold_find(HttpServer *s, int fd) {
 /* A fresh connection takes so little at once. */
 static void hold_refuse(HttpConnection *c, const HttpHeadFault *fault) {
         _cleanup_buffer_ Buffer body = BUFFER_INIT(0), b = BUFFER_INIT(0);
-        int r;
+        int r = -ENOMEM;
 
         c->is_refused = true;
         c->held_since_usec = now_monotonic_usec();
-        r = mcp_error_reply(NULL, 0, MCP_ERROR_REFUSED, fault->message, &body);
+        if (fault)
+                r = mcp_error_reply(NULL, 0, MCP_ERROR_REFUSED, fault->message, &body);
         if (r >= 0)
                 r = buffer_printf(&b,
                                   "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
                                   "X-Content-Type-Options: nosniff\r\nContent-Length: %zu\r\n\r\n%s",
                                   fault->status, MHD_get_reason_phrase_for(fault->status), body.n_bytes,
                                   body.data);
-        if (r >= 0)
-                (void) send(c->fd, b.data, b.n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (r < 0) {
+                http_no_memory_send(c->fd);
+                return;
+        }
+        (void) send(c->fd, b.data, b.n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         (void) shutdown(c->fd, SHUT_WR);
+}
+
+/* The library has closed its descriptor, perhaps after it has told of the connection. */
+static void hold_failed(HttpServer *s, int given, int own) {
+        HttpConnection *c = http_hold_find(s, given);
+
+        log_debug("HTTP: the library refused a connection");
+        if (!c) {
+                if (own >= 0)
+                        http_no_memory_send(own);
+                (void) safe_close(own);
+        } else if (own < 0)
+                http_connection_free(c);
+        else {
+                c->fd = own;
+                c->is_held = true;
+                hold_refuse(c, /* fault= */ NULL);
+                (void) sd_event_source_set_enabled(c->socket_source, SD_EVENT_ON);
+        }
+}
+
+void http_hold_release(HttpConnection *c) {
+        HttpServer *s = c->server;
+        struct sockaddr_storage address = {};
+        socklen_t n = sizeof(address);
+        int own = c->fd, given;
+
+        if (getpeername(own, (struct sockaddr*) &address, &n) < 0) {
+                http_connection_free(c);
+                return;
+        }
+        /* The library closes what it has no memory for. With a descriptor of our own we can still say so. */
+        (void) sd_event_source_set_enabled(c->socket_source, SD_EVENT_OFF);
+        given = fcntl(own, F_DUPFD_CLOEXEC, 3);
+        if (given < 0)
+                given = TAKE_FD(own);
+        c->fd = given;
+        c->is_held = false;
+        c->held_since_usec = now_monotonic_usec();
+        if (MHD_add_connection(s->daemon, given, (struct sockaddr*) &address, n) == MHD_YES) {
+                (void) sd_event_source_set_io_fd(c->socket_source, given);
+                (void) sd_event_source_set_io_events(c->socket_source, EPOLLRDHUP);
+                (void) safe_close(own);
+        } else
+                hold_failed(s, given, own);
+        http_server_kick(s);
 }
 
 static void hold_drain(HttpConnection *c) {
@@ -130,10 +159,17 @@ static void hold_look(HttpConnection *c, uint32_t revents) {
                 http_hold_release(c);
 }
 
-static int on_head(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
-        (void) source;
+static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+        HttpConnection *c = userdata;
+
         (void) fd;
-        hold_look(userdata, revents);
+        if (c->is_held) {
+                hold_look(c, revents);
+                return 0;
+        }
+        (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        if (c->request)
+                http_request_hangup(c->request);
         return 0;
 }
 
@@ -147,13 +183,19 @@ int http_hold(HttpServer *s, int fd, const struct sockaddr *address) {
         c = calloc(1, sizeof(*c));
         if (!c)
                 return -ENOMEM;
+        c->room = calloc(1, sizeof(*c->room));
+        if (!c->room) {
+                free(c);
+                return -ENOMEM;
+        }
         c->server = s;
         c->fd = fd;
         c->is_held = true;
         c->held_since_usec = now_monotonic_usec();
-        r = sd_event_add_io(s->listener.p.event, &c->head_source, fd, EPOLLIN | EPOLLRDHUP | EPOLLET,
-                            on_head, c);
+        r = sd_event_add_io(s->listener.p.event, &c->socket_source, fd, EPOLLIN | EPOLLRDHUP | EPOLLET,
+                            on_socket, c);
         if (r < 0) {
+                free(c->room);
                 free(c);
                 return r;
         }

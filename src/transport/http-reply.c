@@ -17,12 +17,22 @@ static HttpRequest* request_from_sink(McpSink *sink) {
         return (HttpRequest*) ((char*) sink - offsetof(HttpRequest, sink));
 }
 
+static enum MHD_Result reply_without_memory(HttpRequest *q) {
+        enum MHD_Result r =
+                MHD_queue_response(q->mhd, MHD_HTTP_SERVICE_UNAVAILABLE, q->server->no_memory);
+
+        if (r == MHD_YES)
+                q->state = HTTP_REPLIED;
+        return r;
+}
+
+/* response may be NULL, and is given away. */
 static enum MHD_Result queue(HttpRequest *q, unsigned status, struct MHD_Response *response) {
         bool ok = true;
         enum MHD_Result r;
 
         if (!response)
-                return MHD_NO;
+                return reply_without_memory(q);
         ok &= MHD_add_response_header(response, "X-Content-Type-Options", "nosniff") == MHD_YES;
         if (q->connection->limit_status != 0 || q->server->listener.is_draining)
                 ok &= MHD_add_response_header(response, "Connection", "close") == MHD_YES;
@@ -30,6 +40,8 @@ static enum MHD_Result queue(HttpRequest *q, unsigned status, struct MHD_Respons
                 ok &= MHD_add_response_header(response, "Mcp-Session-Id", q->session->id) == MHD_YES;
         r = ok ? MHD_queue_response(q->mhd, status, response) : MHD_NO;
         MHD_destroy_response(response);
+        if (!ok)
+                return reply_without_memory(q);
         if (r == MHD_YES && q->state != HTTP_STREAMING)
                 q->state = HTTP_REPLIED;
         return r;
@@ -60,14 +72,19 @@ static struct MHD_Response* json_response(Buffer *b) {
 }
 
 enum MHD_Result http_reply_text(HttpRequest *q, unsigned status, const char *type, Buffer *take_text) {
-        struct MHD_Response *response;
-
         assert(q);
         assert(type);
         assert(take_text);
 
-        response = text_response(take_text, type);
-        return response ? queue(q, status, response) : MHD_NO;
+        return queue(q, status, text_response(take_text, type));
+}
+
+enum MHD_Result http_reply_accepted(HttpRequest *q) {
+        enum MHD_Result r = MHD_queue_response(q->mhd, MHD_HTTP_ACCEPTED, q->server->accepted);
+
+        if (r == MHD_YES)
+                q->state = HTTP_REPLIED;
+        return r;
 }
 
 /* An error under the id of the body, as far as it was kept. */
@@ -106,10 +123,10 @@ enum MHD_Result http_reply_refusal(HttpRequest *q, bool is_early) {
         assert(q->refusal.status != 0);
 
         if (refusal_body(q, &b) < 0)
-                return MHD_NO;
+                return reply_without_memory(q);
         response = json_response(&b);
         if (!response)
-                return MHD_NO;
+                return reply_without_memory(q);
         if (q->refusal.allow)
                 ok &= MHD_add_response_header(response, "Allow", q->refusal.allow) == MHD_YES;
         if (q->refusal.status == MHD_HTTP_UNAUTHORIZED)
@@ -119,7 +136,7 @@ enum MHD_Result http_reply_refusal(HttpRequest *q, bool is_early) {
                 ok &= MHD_add_response_header(response, "Connection", "close") == MHD_YES;
         if (!ok) {
                 MHD_destroy_response(response);
-                return MHD_NO;
+                return reply_without_memory(q);
         }
         return queue(q, q->refusal.status, response);
 }
@@ -141,8 +158,10 @@ enum MHD_Result http_reply_json(HttpRequest *q) {
         if (q->n_replies == 0)
                 return http_reply_empty(q, q->status == MHD_HTTP_OK ? MHD_HTTP_ACCEPTED : q->status);
         if (q->n_replies == 1) {
-                r = buffer_append(&b, q->lines.data, q->lines.n_bytes - 1);
-                return r < 0 ? MHD_NO : queue(q, q->status, json_response(&b));
+                /* Not a copy: the answer may be the largest piece of memory there is. */
+                q->n_reply_bytes = q->lines.n_allocated;
+                q->lines.n_bytes--;
+                return queue(q, q->status, json_response(&q->lines));
         }
 
         p = q->lines.data;
@@ -158,22 +177,25 @@ enum MHD_Result http_reply_json(HttpRequest *q) {
         }
         if (r >= 0)
                 r = buffer_append(&b, "]", 1);
-        return r < 0 ? MHD_NO : queue(q, q->status, json_response(&b));
+        return queue(q, q->status, r < 0 ? NULL : json_response(&b));
 }
 
+/* All of it or nothing. */
 static int stream_append(HttpRequest *q, const char *json, size_t n_bytes) {
         static const char start[] = "event: message\ndata: ", end[] = "\n\n";
         const MemoryBudget *budget = &q->server->listener.budget;
+        void *room;
         int r;
 
         if (budget->used_bytes > budget->max_bytes && q->stream.n_bytes > MIB)
                 return -ENOBUFS;
         q->stream.max_bytes = HTTP_STREAM_BYTES_MAX;
-        r = buffer_append(&q->stream, start, sizeof(start) - 1);
-        if (r >= 0)
-                r = buffer_append(&q->stream, json, n_bytes);
-        if (r >= 0)
-                r = buffer_append(&q->stream, end, sizeof(end) - 1);
+        r = buffer_reserve(&q->stream, sizeof(start) + n_bytes + sizeof(end), &room);
+        if (r >= 0) {
+                (void) buffer_append(&q->stream, start, sizeof(start) - 1);
+                (void) buffer_append(&q->stream, json, n_bytes);
+                (void) buffer_append(&q->stream, end, sizeof(end) - 1);
+        }
         http_request_charge(q);
         return r;
 }
@@ -240,7 +262,23 @@ static int lines_to_stream(HttpRequest *q) {
         return 0;
 }
 
-enum MHD_Result http_reply_stream(HttpRequest *q) {
+/* Room for the smallest answer is kept from now on: once the stream has begun there is no status to tell
+ * anything by. */
+static int stream_begin(HttpRequest *q) {
+        void *room;
+        int r;
+
+        r = lines_to_stream(q);
+        if (r >= 0)
+                r = buffer_reserve(&q->stream, MCP_NO_MEMORY_BYTES + 64, &room);
+        if (r < 0)
+                return r;
+        q->timer_source = sd_event_source_disable_unref(q->timer_source);
+        return sd_event_add_time_relative(q->server->listener.p.event, &q->timer_source, CLOCK_MONOTONIC,
+                                          HTTP_KEEPALIVE_USEC, 0, on_keepalive, q);
+}
+
+static struct MHD_Response* stream_response(HttpRequest *q) {
         static const struct {
                 const char *name, *value;
         } headers[] = {
@@ -248,29 +286,56 @@ enum MHD_Result http_reply_stream(HttpRequest *q) {
                 { "Cache-Control", "no-cache" },
                 { "X-Accel-Buffering", "no" }, /* nginx would collect the events */
         };
+        struct MHD_Response *response =
+                MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32 * KIB, stream_read, q, NULL);
+        bool ok = response;
+
+        for (size_t i = 0; i < ELEMENTSOF(headers) && ok; i++)
+                ok = MHD_add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
+        if (ok || !response)
+                return response;
+        MHD_destroy_response(response);
+        return NULL;
+}
+
+enum MHD_Result http_reply_stream(HttpRequest *q) {
         struct MHD_Response *response;
 
         assert(q);
         assert(q->state == HTTP_WAITING);
 
-        q->timer_source = sd_event_source_disable_unref(q->timer_source);
-        if (lines_to_stream(q) < 0 ||
-            sd_event_add_time_relative(q->server->listener.p.event, &q->timer_source, CLOCK_MONOTONIC,
-                                       HTTP_KEEPALIVE_USEC, 0, on_keepalive, q) < 0)
-                return MHD_NO;
-        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32 * KIB, stream_read, q, NULL);
-        if (!response)
-                return MHD_NO;
-        for (size_t i = 0; i < ELEMENTSOF(headers); i++)
-                if (MHD_add_response_header(response, headers[i].name, headers[i].value) != MHD_YES) {
-                        MHD_destroy_response(response);
-                        return MHD_NO;
-                }
-        q->state = HTTP_STREAMING;
-        return queue(q, MHD_HTTP_OK, response);
+        response = stream_response(q);
+        if (response && stream_begin(q) >= 0) {
+                enum MHD_Result r;
+
+                q->state = HTTP_STREAMING;
+                r = queue(q, MHD_HTTP_OK, response);
+                if (q->state != HTTP_STREAMING) /* a refusal became of it */
+                        q->events = http_events_free(q->events);
+                return r;
+        }
+
+        if (response)
+                MHD_destroy_response(response);
+        buffer_done(&q->stream);
+        if (!q->is_finished && !q->events) {
+                /* It waits for its answer instead. */
+                q->wants_stream = false;
+                http_request_suspend(q);
+                return MHD_YES;
+        }
+        q->events = http_events_free(q->events);
+        http_request_fail(q, -ENOMEM);
+        return http_reply_refusal(q, /* is_early= */ false);
 }
 
-int http_stream_send(HttpRequest *q, const char *json, size_t n_bytes) {
+static int stream_append_no_memory(HttpRequest *q, const char *json, size_t n_bytes) {
+        char text[MCP_NO_MEMORY_BYTES];
+
+        return stream_append(q, text, mcp_no_memory_reply(json, n_bytes, text));
+}
+
+int http_stream_send(HttpRequest *q, const char *json, size_t n_bytes, bool is_notification) {
         int r;
 
         assert(q);
@@ -279,8 +344,11 @@ int http_stream_send(HttpRequest *q, const char *json, size_t n_bytes) {
         if (q->is_gone)
                 return -EPIPE;
         r = stream_append(q, json, n_bytes);
+        if (r == -ENOMEM && !is_notification)
+                r = stream_append_no_memory(q, json, n_bytes);
         if (r < 0) {
-                (void) log_info_errno(r, "Disconnecting a client that does not read its event stream");
+                (void) log_info_errno(r, "Disconnecting a client%s", r == -ENOMEM ?
+                                              "" : " that does not read its event stream");
                 http_request_abandon(q);
         }
         http_request_resume(q);
@@ -289,12 +357,13 @@ int http_stream_send(HttpRequest *q, const char *json, size_t n_bytes) {
 
 static int http_send(McpSink *sink, const char *json, size_t n_bytes, bool is_notification) {
         HttpRequest *q = request_from_sink(sink);
+        void *room;
         int r;
 
         if (q->is_gone)
                 return -EPIPE;
         if (q->state == HTTP_STREAMING)
-                return http_stream_send(q, json, n_bytes);
+                return http_stream_send(q, json, n_bytes, is_notification);
 
         if (is_notification) {
                 /* There is no place for it in a JSON body. */
@@ -303,15 +372,16 @@ static int http_send(McpSink *sink, const char *json, size_t n_bytes, bool is_no
                 q->wants_stream = true;
         }
         q->lines.max_bytes = HTTP_STREAM_BYTES_MAX;
-        r = buffer_append(&q->lines, json, n_bytes);
-        if (r >= 0)
-                r = buffer_append(&q->lines, "\n", 1);
-        http_request_charge(q);
+        r = buffer_reserve(&q->lines, n_bytes + 1, &room);
         if (r < 0) {
-                http_request_abandon(q); /* a reply without its end is worse than none */
-                http_request_resume(q);
+                /* A notification is dropped. Instead of an answer the client is told why there is none. */
+                if (!is_notification)
+                        http_request_fail(q, r);
                 return r;
         }
+        (void) buffer_append(&q->lines, json, n_bytes);
+        (void) buffer_append(&q->lines, "\n", 1);
+        http_request_charge(q);
         if (!is_notification)
                 q->n_replies++;
         else

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <strings.h>
-#include <sys/epoll.h>
 
 #include "base/log.h"
 #include "base/strv.h"
@@ -17,23 +16,22 @@
 
 void http_request_charge(HttpRequest *q) {
         MemoryBudget *budget = &q->server->listener.budget;
-        size_t held = q->body.n_allocated + q->lines.n_allocated + q->stream.n_allocated;
+        size_t held = q->body.n_allocated + q->lines.n_allocated + q->stream.n_allocated + q->n_reply_bytes;
 
         budget->used_bytes += held;
         budget->used_bytes -= q->charged_bytes;
         q->charged_bytes = held;
 }
 
-int http_request_new(HttpConnection *c, struct MHD_Connection *mhd, HttpRequest **ret) {
+HttpRequest* http_request_start(HttpConnection *c, struct MHD_Connection *mhd) {
         HttpRequest *q;
 
         assert(c);
+        assert(!c->request);
         assert(mhd);
-        assert(ret);
 
-        q = calloc(1, sizeof(*q));
-        if (!q)
-                return -ENOMEM;
+        q = c->room;
+        *q = (HttpRequest) {};
         q->sink.ops = &http_sink_ops;
         q->server = c->server;
         q->connection = c;
@@ -46,8 +44,7 @@ int http_request_new(HttpConnection *c, struct MHD_Connection *mhd, HttpRequest 
         if (q->next)
                 q->next->to_this = &q->next;
         c->server->requests = q;
-        *ret = q;
-        return 0;
+        return q;
 }
 
 /* The engine learns that nobody waits any more; what it makes of that depends on the revision. */
@@ -70,11 +67,12 @@ HttpRequest* http_request_free(HttpRequest *q) {
                 q->next->to_this = q->to_this;
         q->connection->request = NULL;
 
-        (void) sd_event_source_disable_unref(q->hangup_source);
+        (void) sd_event_source_set_enabled(q->connection->socket_source, SD_EVENT_OFF);
         (void) sd_event_source_disable_unref(q->timer_source);
         buffer_done(&q->body);
         buffer_done(&q->lines);
         buffer_done(&q->stream);
+        q->n_reply_bytes = 0;
         http_request_charge(q);
         skipped_done(&q->skipped);
         free(q->principal);
@@ -82,8 +80,7 @@ HttpRequest* http_request_free(HttpRequest *q) {
         free(q->protocol_version);
         free(q->method_header);
         free(q->name_header);
-        free(q);
-        return NULL;
+        return NULL; /* its room is for the next one */
 }
 
 void http_request_abandon(HttpRequest *q) {
@@ -99,14 +96,6 @@ void http_request_hangup(HttpRequest *q) {
         http_request_resume(q);
 }
 
-static int on_hangup(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
-        (void) fd;
-        (void) revents;
-        (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
-        http_request_hangup(userdata);
-        return 0;
-}
-
 /* Without the library, which does not look at suspended connections, nobody would notice that the client
  * left. */
 void http_request_suspend(HttpRequest *q) {
@@ -114,11 +103,7 @@ void http_request_suspend(HttpRequest *q) {
 
         assert(!q->is_suspended);
 
-        if (q->hangup_source)
-                r = sd_event_source_set_enabled(q->hangup_source, SD_EVENT_ON);
-        else
-                r = sd_event_add_io(q->server->listener.p.event, &q->hangup_source, q->connection->fd,
-                                    EPOLLRDHUP, on_hangup, q);
+        r = sd_event_source_set_enabled(q->connection->socket_source, SD_EVENT_ON);
         if (r < 0)
                 (void) log_debug_errno(r, "Will not notice when an HTTP client hangs up");
         MHD_suspend_connection(q->mhd);
@@ -129,8 +114,7 @@ void http_request_resume(HttpRequest *q) {
         if (!q->is_suspended)
                 return;
         q->is_suspended = false;
-        if (q->hangup_source)
-                (void) sd_event_source_set_enabled(q->hangup_source, SD_EVENT_OFF);
+        (void) sd_event_source_set_enabled(q->connection->socket_source, SD_EVENT_OFF);
         MHD_resume_connection(q->mhd);
         http_server_kick(q->server);
 }
@@ -142,10 +126,8 @@ enum MHD_Result http_request_begin(HttpRequest *q, const char *path, const char 
         r = http_headers_read(q, &h);
         if (r >= 0)
                 r = http_headers_check(q, &h, path, method);
-        if (r < 0) {
-                http_headers_done(&h);
-                return MHD_NO;
-        }
+        if (r < 0)
+                http_request_fail(q, r);
 
         /* Who asks first, or sends more than we would read even to be polite, is told at once. */
         if (q->refusal.status != 0 &&
@@ -163,24 +145,28 @@ void http_request_refuse(HttpRequest *q, unsigned status, int code, const char *
                 q->refusal = (HttpRefusal) { .status = status, .code = code, .message = message };
 }
 
-/* Keeps the head of a body that is refused, and drops the rest. */
-static int body_skip(HttpRequest *q, const char *data, size_t n_bytes) {
-        size_t n_keep;
+void http_request_fail(HttpRequest *q, int error) {
+        if (error == -ENOMEM)
+                http_request_refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE, MCP_NO_MEMORY);
+        else
+                http_request_refuse(q, MHD_HTTP_INTERNAL_SERVER_ERROR, MCP_ERROR_INTERNAL,
+                                    "Internal error; the server's journal may say more.");
+}
 
-        if (q->body.n_bytes > HTTP_HEAD_BYTES) {
-                _cleanup_buffer_ Buffer head = BUFFER_INIT(0);
+/* Keeps the head of a body that is refused, as far as there is memory for it, and drops the rest. */
+static void body_skip(HttpRequest *q, const char *data, size_t n_bytes) {
+        bool is_head = q->body.n_bytes == q->n_body_bytes - n_bytes; /* nothing is missing before data */
 
-                /* It was kept whole until it became too large. */
+        if (q->body.n_bytes > HTTP_HEAD_BYTES) { /* it was kept whole until it became too large */
+                Buffer head = BUFFER_INIT(0);
+
                 if (buffer_append(&head, q->body.data, HTTP_HEAD_BYTES) < 0)
-                        return -ENOMEM;
+                        skipped_head(&q->skipped, q->body.data, HTTP_HEAD_BYTES);
                 buffer_done(&q->body);
                 q->body = head;
-                head = BUFFER_INIT(0);
-        }
-        n_keep = MIN_OF(n_bytes, HTTP_HEAD_BYTES - q->body.n_bytes);
-        q->body.max_bytes = 0;
+        } else if (is_head)
+                (void) buffer_append(&q->body, data, MIN_OF(n_bytes, HTTP_HEAD_BYTES - q->body.n_bytes));
         skipped_push(&q->skipped, data, n_bytes);
-        return buffer_append(&q->body, data, n_keep);
 }
 
 enum MHD_Result http_request_body(HttpRequest *q, const char *data, size_t n_bytes) {
@@ -204,12 +190,15 @@ enum MHD_Result http_request_body(HttpRequest *q, const char *data, size_t n_byt
         else if (q->connection->limit_status != 0 && q->n_body_bytes > HTTP_HEAD_BYTES)
                 http_request_refuse(q, q->connection->limit_status, MCP_ERROR_UNAVAILABLE,
                                     http_limits_message(q->connection));
-        if (q->refusal.status != 0)
-                r = body_skip(q, data, n_bytes);
-        else
+        if (q->refusal.status == 0) {
                 r = buffer_append(&q->body, data, n_bytes);
+                if (r < 0)
+                        http_request_fail(q, r);
+        }
+        if (q->refusal.status != 0)
+                body_skip(q, data, n_bytes);
         http_request_charge(q);
-        return r < 0 ? MHD_NO : MHD_YES;
+        return MHD_YES;
 }
 
 bool http_request_is_modern(const HttpRequest *q) {
@@ -367,9 +356,9 @@ static void request_settle_session(HttpRequest *q) {
         const char *result;
         size_t n;
 
-        if (!q->is_initialize || !q->is_finished)
+        if (!q->is_initialize || !q->session || (!q->is_finished && q->refusal.status == 0))
                 return;
-        if (q->status == MHD_HTTP_OK &&
+        if (q->refusal.status == 0 && q->status == MHD_HTTP_OK &&
             json_raw_member(q->lines.data, q->lines.n_bytes, "result", &result, &n) > 0)
                 return;
         http_sessions_end(q->server->sessions, q->session, /* is_deleted= */ false);
@@ -395,6 +384,7 @@ static enum MHD_Result request_reply(HttpRequest *q) {
 }
 
 enum MHD_Result http_request_continue(HttpRequest *q) {
+        enum MHD_Result result;
         int r = 0;
 
         assert(q);
@@ -420,12 +410,17 @@ enum MHD_Result http_request_continue(HttpRequest *q) {
                 r = request_dispatch(q);
         }
         if (r < 0)
-                http_request_refuse(q, MHD_HTTP_INTERNAL_SERVER_ERROR, MCP_ERROR_INTERNAL,
-                       "The server is out of memory; try again later.");
-        if (q->refusal.status != 0)
+                http_request_fail(q, r);
+        if (q->refusal.status != 0) {
+                request_settle_session(q);
                 return http_reply_refusal(q, /* is_early= */ false);
+        }
 
+        /* Its id, in case there will be no memory for the answer. */
+        if (!q->is_finished)
+                skipped_head(&q->skipped, q->body.data, q->body.n_bytes);
+        result = request_reply(q);
         buffer_done(&q->body);
         http_request_charge(q);
-        return request_reply(q);
+        return result;
 }

@@ -56,7 +56,7 @@ struct HttpRequest {
         HttpState state;
         HttpTarget target;
         HttpRefusal refusal;
-        bool is_delete;
+        bool is_delete, is_initialize;
 
         /* From the headers; owned. */
         char *principal, *session_id, *protocol_version, *method_header, *name_header;
@@ -65,13 +65,11 @@ struct HttpRequest {
 
         Buffer body;
         SkippedMessage skipped;
-        uint64_t n_body_bytes;     /* that came, kept or not */
-        uint64_t started_usec;
-        size_t charged_bytes;
+        uint64_t n_body_bytes, started_usec; /* the former came, kept or not */
+        size_t charged_bytes, n_reply_bytes; /* the latter the library's */
 
         HttpEvents *events;        /* this request is such a stream */
         HttpSession *session;
-        bool is_initialize;
         McpExchange *exchange;     /* NULL when not in flight */
         unsigned status;           /* of the outcome */
         bool is_finished;          /* the engine has nothing more for it */
@@ -83,12 +81,12 @@ struct HttpRequest {
         Buffer stream;             /* frames of an event stream not yet sent */
 
         bool is_suspended;
-        sd_event_source *hangup_source, *timer_source;
+        sd_event_source *timer_source;
         HttpRequest *next, **to_this;
 };
 
 /* http-request.c */
-int http_request_new(HttpConnection *c, struct MHD_Connection *mhd, HttpRequest **ret);
+HttpRequest* http_request_start(HttpConnection *c, struct MHD_Connection *mhd);
 HttpRequest* http_request_free(HttpRequest *q);
 enum MHD_Result http_request_begin(HttpRequest *q, const char *path, const char *method);
 enum MHD_Result http_request_body(HttpRequest *q, const char *data, size_t n_bytes);
@@ -100,6 +98,7 @@ void http_request_charge(HttpRequest *q);
 void http_request_suspend(HttpRequest *q);
 void http_request_resume(HttpRequest *q);
 void http_request_refuse(HttpRequest *q, unsigned status, int code, const char *message);
+void http_request_fail(HttpRequest *q, int error); /* refuses it as well */
 
 /* http-events.c */
 enum MHD_Result http_events_open(HttpRequest *q);
@@ -116,5 +115,6 @@ enum MHD_Result http_reply_refusal(HttpRequest *q, bool is_early);
 enum MHD_Result http_reply_json(HttpRequest *q);
 enum MHD_Result http_reply_empty(HttpRequest *q, unsigned status);
 enum MHD_Result http_reply_text(HttpRequest *q, unsigned status, const char *type, Buffer *take_text);
+enum MHD_Result http_reply_accepted(HttpRequest *q); /* never fails for want of memory */
 enum MHD_Result http_reply_stream(HttpRequest *q);
-int http_stream_send(HttpRequest *q, const char *json, size_t n_bytes); /* one event */
+int http_stream_send(HttpRequest *q, const char *json, size_t n_bytes, bool is_notification);

@@ -92,8 +92,9 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
                 const union MHD_ConnectionInfo *info =
                         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
-                if (!info || !info->socket_context || http_request_new(info->socket_context, mhd, &q) < 0)
+                if (!info || !info->socket_context)
                         return MHD_NO;
+                q = http_request_start(info->socket_context, mhd);
                 *request_context = q;
                 return http_request_begin(q, path, method);
         }
@@ -156,7 +157,7 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
         HttpServer *s = (HttpServer*) l;
         struct sockaddr_storage address = {};
         socklen_t n = sizeof(address);
-        int on = 1;
+        int on = 1, r;
 
         if (getpeername(fd, (struct sockaddr*) &address, &n) < 0)
                 return -errno;
@@ -164,7 +165,10 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
         (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 
         (void) is_over_limit; /* http-limits.c */
-        return http_hold(s, fd, (const struct sockaddr*) &address);
+        r = http_hold(s, fd, (const struct sockaddr*) &address);
+        if (r == -ENOMEM)
+                http_no_memory_send(fd);
+        return r;
 }
 
 static void http_close_held(HttpServer *s) {
@@ -223,6 +227,7 @@ static Listener* http_free(Listener *l) {
         (void) sd_event_source_disable_unref(s->timeout_source);
         (void) sd_event_source_disable_unref(s->sweep_source);
         (void) sd_event_source_disable_unref(s->drain_source);
+        http_no_memory_done(s);
         (void) http_sessions_free(s->sessions);
         listener_done(l);
         free(s);
@@ -245,6 +250,9 @@ static int http_start(HttpServer *s) {
         sd_event *event = s->listener.p.event;
         int r;
 
+        r = http_no_memory_prepare(s);
+        if (r < 0)
+                return r;
         s->daemon = MHD_start_daemon(
                 MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
                 NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, NULL,

@@ -7,6 +7,7 @@
  *   http-hold.c     a connection until the head of its first request is here (http-head.c judges it)
  *   http-request.c  one request: headers, body, what is refused, dispatch, hang-ups
  *   http-reply.c    the sink: JSON body or event stream
+ *   http-no-memory.c  what is said when there is no memory for anything else
  *   http-site.c     health, metrics and the like
  *   http-events.c   the transport of 2024-11-05: a stream on /sse, messages to /messages
  *
@@ -35,6 +36,7 @@ typedef struct HttpEvents HttpEvents;
 typedef struct HttpServer {
         Listener listener;
         struct MHD_Daemon *daemon;
+        struct MHD_Response *no_memory, *accepted; /* prepared: their time has no memory */
         sd_event_source *epoll_source, *timeout_source;
         HttpSessions *sessions;
         HttpConnection *connections;
@@ -55,11 +57,12 @@ struct HttpConnection {
         uint64_t held_since_usec; /* or refused, or given to the library, since */
         unsigned n_pieces;
         size_t n_drained_bytes;
-        sd_event_source *head_source;
+        sd_event_source *socket_source; /* for its first head, then for the end of one with a request */
         struct in6_addr address; /* of the client; IPv4 mapped, zero over a Unix socket */
         unsigned limit_status; /* 503 or 429: one too many, gets its refusal (or its handshake) and goes */
         uint64_t waiting_since_usec; /* without a request whose headers are complete */
         HttpRequest *request; /* the one being read or answered */
+        HttpRequest *room;    /* for it */
         HttpConnection *next, **to_this;
 };
 
@@ -71,6 +74,11 @@ HttpConnection* http_hold_find(HttpServer *s, int fd); /* the library has it and
 void http_hold_release(HttpConnection *c);             /* to the library; c may be invalid afterwards */
 void http_hold_sweep(HttpConnection *c, uint64_t now_usec, uint64_t max_usec); /* c may be freed */
 void http_connection_free(HttpConnection *c);
+
+/* http-no-memory.c */
+int http_no_memory_prepare(HttpServer *s);
+void http_no_memory_done(HttpServer *s);
+void http_no_memory_send(int fd); /* to a connection that the library does not have; its last word */
 
 /* http-limits.c */
 void http_limits_admit(HttpConnection *c, const struct sockaddr *address); /* when it is new */

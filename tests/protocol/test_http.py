@@ -190,41 +190,56 @@ def test_lack_of_descriptors_is_survived():
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         used = len(os.listdir(f"/proc/{pid}/fd"))
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 3, before[1]))
-        crowd = [socket.create_connection((where.hostname, where.port)) for _ in range(20)]
+        crowd = [socket.create_connection((where.hostname, where.port), timeout=30) for _ in range(20)]
         time.sleep(0.3)
         began = _cpu_seconds(pid)
         time.sleep(1)
         assert _cpu_seconds(pid) - began < 0.3, "spins"
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        for c in crowd:  # who waited is served
+            c.sendall(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         for c in crowd:
-            c.close()
+            with c:
+                assert c.recv(100).startswith(b"HTTP/1.1 401 ")
         assert s.exec("print(1)")["structuredContent"]["stdout"] == "1\n"
         assert s.end() == 0
 
 
-def test_lack_of_memory_is_answered_and_survived():
+def _lack_of_memory(room):
     with serving() as s, concurrent.futures.ThreadPoolExecutor(4) as pool:
         assert s.exec("print(1)")["structuredContent"]["stdout"] == "1\n"
         pid = s.process.pid
         with open(f"/proc/{pid}/statm") as f:
             used = int(f.read().split()[0]) * resource.getpagesize()
         before = resource.prlimit(pid, resource.RLIMIT_AS)
-        resource.prlimit(pid, resource.RLIMIT_AS, (used + (1 << 20), before[1]))
+        resource.prlimit(pid, resource.RLIMIT_AS, (used + room, before[1]))
 
         def big(i):
             # Fits into no buffer that is left, several at once still less.
-            try:
-                p = Post(s, _call("#" * 900000, ident=i))
-                return p.reply(), p.body
-            except (OSError, http.client.HTTPException) as error:
-                return type(error).__name__, ""
+            p = Post(s, _call("#" * 900000, ident=i))
+            return p.reply(), p.body
+        refused = 0
         for status, body in pool.map(big, range(12)):
-            # An answer that says so, or a connection that ended: never a crash, never a success without its output.
-            assert status != 200 or '"isError":true' in body or '"stdout":""' in body, (status, body[:300])
+            # Never a crash, never a connection that only ends, never a success without its output.
+            refused += status == 503
+            if status == 503:
+                assert json.loads(body)["error"] == {
+                    "code": -31001, "message": "The server is out of memory; try again later."}, body
+            else:
+                assert status == 200 and ('"isError":true' in body or '"stdout":""' in body), (status, body[:300])
         assert s.process.poll() is None
         resource.prlimit(pid, resource.RLIMIT_AS, before)
         assert s.exec("print(2)")["structuredContent"]["stdout"] == "2\n"
         assert s.end() == 0
+        return refused
+
+
+def test_lack_of_memory_is_answered_and_survived():
+    _lack_of_memory(1 << 20)
+
+
+def test_lack_of_any_memory_is_answered_and_survived():
+    assert _lack_of_memory(0) > 0
 
 
 def _cpu_seconds(pid):

@@ -150,7 +150,7 @@ __attribute__((__unused__)) static void post(Http *h, const char *headers, const
         (void) fixture_run(&h->f);
 }
 
-static const char* reply_body(const Buffer *b) {
+__attribute__((__unused__)) static const char* reply_body(const Buffer *b) {
         const char *p = strstr(b->data, "\r\n\r\n");
 
         return p ? p + 4 : "(no body)";

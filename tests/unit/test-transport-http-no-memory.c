@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+
+/* HTTP without memory: each kind of request is made again and again, while the first allocation of the
+ * whole process fails, then the second, and so on, the libraries' own among them: that one only, or that one
+ * and all after it. Every time the client gets its answer or a 503 that says why not, none is left with a
+ * closed connection and nothing else, nothing is leaked, and the next request is served. */
+
+#include <stdlib.h>
+#include <sys/syscall.h>
+
+#include "http-fixture.h"
+#include "transport/http.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define IS_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(IS_SANITIZED)
+TEST(every_request_is_answered_whichever_allocation_fails) {
+        SKIP("the allocators are the sanitizer's");
+}
+#else
+
+static struct {
+        bool is_armed, is_for_good, has_failed;
+        unsigned n_left;
+        long n_live;
+} fault;
+
+static bool must_fail(void) {
+        if (!fault.is_armed)
+                return false;
+        if (fault.n_left > 0) {
+                fault.n_left--;
+                return false;
+        }
+        if (!fault.is_for_good)
+                fault.is_armed = false;
+        fault.has_failed = true;
+        errno = ENOMEM;
+        return true;
+}
+
+/* The libraries shall find them too. */
+#define OURS __attribute__((__visibility__("default")))
+
+void* __libc_malloc(size_t n_bytes);
+void* __libc_calloc(size_t n, size_t n_bytes);
+void* __libc_realloc(void *p, size_t n_bytes);
+void __libc_free(void *p);
+
+OURS void* malloc(size_t n_bytes) {
+        void *p = must_fail() ? NULL : __libc_malloc(n_bytes);
+
+        fault.n_live += p != NULL;
+        return p;
+}
+
+OURS void* calloc(size_t n, size_t n_bytes) {
+        void *p = must_fail() ? NULL : __libc_calloc(n, n_bytes);
+
+        fault.n_live += p != NULL;
+        return p;
+}
+
+OURS void* realloc(void *p, size_t n_bytes) {
+        void *q = must_fail() ? NULL : __libc_realloc(p, n_bytes);
+
+        fault.n_live += !p && q;
+        return q;
+}
+
+OURS void free(void *p) {
+        fault.n_live -= p != NULL;
+        __libc_free(p);
+}
+
+/* Where the library's memory for a connection comes from, by its real name: ours may stand for mmap64(). */
+void* map(void *address, size_t n_bytes, int protection, int flags, int fd, long offset) __asm__("mmap");
+
+OURS void* map(void *address, size_t n_bytes, int protection, int flags, int fd, long offset) {
+        if (must_fail())
+                return MAP_FAILED;
+        return (void*) syscall(SYS_mmap, address, n_bytes, protection, flags, fd, offset);
+}
+
+#define LINE "POST /mcp HTTP/1.1\r\n" H J
+#define BIG_BYTES ((size_t) 300 * 1024)
+
+typedef struct Scenario {
+        const char *head;  /* without Content-Length where there is a body */
+        const char *body;
+        bool is_big;       /* BIG_BYTES of blanks more */
+        const char *right; /* in the answer when all is well */
+} Scenario;
+
+#define SSE "Accept: text/event-stream\r\n"
+#define JSON "Accept: application/json\r\n"
+
+static const Scenario scenarios[] = {
+        { LINE, PING, false, PONG },
+        { LINE JSON SSE, CALL("now"), false, RESULT },
+        { LINE, CALL("wait"), false, RESULT },
+        { LINE JSON, CALL("big"), false, "[\"" },
+        { LINE SSE, CALL("wait"), false, RESULT },
+        { LINE MODERN, CALL_MODERN("wait", ",\"progressToken\":5"), false, "\"id\":1,\"result\":" },
+        { LINE "Transfer-Encoding: chunked\r\n\r\n28\r\n" PING "\r\n0\r\n\r\n", NULL, false, PONG },
+        { LINE, PING, true, PONG },
+        { LINE, "[" PING "]", false, "[" PONG "]" },
+        { LINE, INITIALIZE, false, "\"protocolVersion\":\"2025-06-18\"" },
+        { "POST /mcp HTTP/1.1\r\n" H "Content-Type: text/plain\r\n", PING, false, "\"code\":-31000" },
+        { "GET /nothing HTTP/1.1\r\n" H "\r\n", NULL, false, "not_found" },
+        { "GET /sse HTTP/1.1\r\n" H "\r\n", NULL, false,
+          "event: endpoint\ndata: /messages?sessionId=" },
+        { "no request\r\n\r\n", NULL, false, "\"code\":-31000" },
+};
+
+static char reply[2 * MIB];
+static size_t n_reply;
+
+/* Whether the client need not wait any more. */
+static bool is_complete(const Scenario *s) {
+        const char *body, *length;
+
+        reply[n_reply] = '\0';
+        body = strstr(reply, "\r\n\r\n");
+        if (!body || s->head[0] == '\0')
+                return strstr(reply, s->right);
+        length = strstr(reply, "Content-Length: ");
+        if (length && length < body)
+                return n_reply == (size_t) (body + 4 - reply) + strtoul(strchr(length, ' '), NULL, 10);
+        return strstr(body, s->right) || strstr(body, "\"code\":-31001");
+}
+
+/* One round of the loop with the fault, whatever it makes of it, and what then came. */
+static bool step(Http *h, int fd) {
+        ssize_t n;
+
+        (void) sd_event_run(h->f.event, USEC_PER_MSEC);
+        n = recv(fd, reply + n_reply, sizeof(reply) - 1 - n_reply, MSG_DONTWAIT);
+        if (n > 0)
+                n_reply += (size_t) n;
+        return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
+/* As fixture_release() does, but without any memory of its own. */
+static void answer(Fixture *f) {
+        static char big[MIB + 8];
+
+        if (big[0] == '\0') {
+                memset(big, '0', sizeof(big) - 1);
+                memcpy(big, "[\"", 2);
+                memcpy(big + sizeof(big) - 3, "\"]", 2);
+        }
+        for (unsigned i = 0; i < CALLS_MAX; i++) {
+                McpCall *call = TAKE_PTR(f->calls[i]);
+
+                if (!call)
+                        continue;
+                f->n_waiting--;
+                mcp_call_finish(call, f->is_big[i] ? big : "[]", NULL, /* is_error= */ false);
+        }
+}
+
+/* Nothing here allocates but the server. */
+static void ask(Http *h, int fd, const Scenario *s) {
+        static char blanks[BIG_BYTES];
+        char request[1024];
+        const char *parts[] = { request, blanks };
+        size_t n_parts[] = { 0, s->is_big ? sizeof(blanks) : 0 };
+        uint64_t deadline = now_monotonic_usec() + 20 * USEC_PER_SEC;
+        bool is_open = true;
+
+        memset(blanks, ' ', sizeof(blanks));
+        n_reply = 0;
+        if (s->body)
+                (void) snprintf(request, sizeof(request), "%sContent-Length: %zu\r\n\r\n%s", s->head,
+                                strlen(s->body) + n_parts[1], s->body);
+        else
+                (void) snprintf(request, sizeof(request), "%s", s->head);
+        n_parts[0] = strlen(request);
+        for (size_t i = 0; i < ELEMENTSOF(parts); i++)
+                for (size_t n_sent = 0; n_sent < n_parts[i] && is_open;) {
+                        ssize_t n = send(fd, parts[i] + n_sent, n_parts[i] - n_sent, MSG_NOSIGNAL);
+
+                        if (n > 0)
+                                n_sent += (size_t) n;
+                        is_open = step(h, fd);
+                }
+        while (is_open && !is_complete(s)) {
+                if (now_monotonic_usec() > deadline) {
+                        fault.is_armed = false;
+                        FAIL("no answer, but \"%s\"", reply);
+                }
+                if (h->f.n_waiting > 0)
+                        answer(&h->f);
+                is_open = step(h, fd);
+        }
+        reply[n_reply] = '\0';
+}
+
+static unsigned n_right, n_refused;
+
+static void judge(const Scenario *s) {
+        if (strstr(reply, s->right) && !strstr(reply, "-31001")) {
+                n_right++;
+                return;
+        }
+        /* An event stream has told its status before, a batch has one for all of its answers. */
+        if (strncmp(reply, "HTTP/1.1 503 ", 13) != 0 && !strstr(reply, "text/event-stream") &&
+            !strstr(reply, "[{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":"))
+                FAIL("neither answered nor refused: \"%.300s\"", reply);
+        ASSERT_CONTAINS(reply, "\"error\":{\"code\":-31001,\"message\":\"The server is out of memory; ");
+        n_refused++;
+}
+
+/* Returns whether there was an allocation left to fail. */
+static bool fails_well(const Scenario *s, unsigned n, bool is_for_good, bool is_second) {
+        static const Scenario ping = { LINE, PING, false, PONG };
+        long n_live = fault.n_live;
+        bool has_failed;
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        if (is_second)
+                ask(&h, fd, &ping);
+        else /* the loop has what it needs for a connection */
+                for (unsigned i = 0; i < 2; i++) {
+                        int other = http_connect(&h);
+
+                        ask(&h, other, &ping);
+                        (void) safe_close(other);
+                        (void) fixture_run(&h.f);
+                }
+
+        fault.has_failed = false;
+        fault.n_left = n;
+        fault.is_for_good = is_for_good;
+        fault.is_armed = true;
+        ask(&h, fd, s);
+        fault.is_armed = false;
+        has_failed = fault.has_failed;
+        judge(s);
+        (void) safe_close(fd);
+        (void) fixture_run(&h.f);
+
+        fd = http_connect(&h);
+        ask(&h, fd, &ping);
+        ASSERT_CONTAINS(reply, PONG);
+        (void) safe_close(fd);
+        for (unsigned i = 0; i < 1000 && listener_n_connections(h.listener) > 0; i++)
+                (void) sd_event_run(h.f.event, 10 * USEC_PER_MSEC);
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        ASSERT_EQ_UINT(h.f.n_waiting, 0);
+        http_done(&h);
+        if (n > 0 || is_for_good || is_second) /* the very first round makes what stays */
+                ASSERT_EQ_INT(fault.n_live, n_live);
+        return has_failed;
+}
+
+static void check_all(bool is_for_good, bool is_second) {
+        for (size_t i = 0; i < ELEMENTSOF(scenarios); i++) {
+                unsigned n = 0;
+
+                if (is_second && i == ELEMENTSOF(scenarios) - 1)
+                        break; /* the library's business, which has its own words for it */
+                n_right = n_refused = 0;
+                while (fails_well(&scenarios[i], n, is_for_good, is_second))
+                        n++;
+                printf("# %zu: %u allocations, %u answered, %u refused\n", i, n, n_right, n_refused);
+                ASSERT_TRUE(n >= 2);
+                ASSERT_TRUE(n_right >= 1);
+                ASSERT_TRUE(n_refused >= 1);
+        }
+}
+
+TEST(every_request_is_answered_whichever_allocation_fails) {
+        check_all(/* is_for_good= */ false, /* is_second= */ false);
+}
+
+TEST(every_request_is_answered_when_memory_ends_at_any_point_of_it) {
+        check_all(/* is_for_good= */ true, /* is_second= */ false);
+}
+
+TEST(so_is_a_later_request_of_a_connection) {
+        check_all(/* is_for_good= */ true, /* is_second= */ true);
+}
+
+/* What was accepted is answered in the stream; what was not, nowhere else. */
+TEST(message_to_a_stream_is_accepted_and_answered_or_refused) {
+        static const Scenario open = { "GET /sse HTTP/1.1\r\n" H "\r\n", NULL, false, "sessionId=" };
+        unsigned n = 0, n_accepted = 0;
+        bool has_failed = true;
+        Http h;
+
+        for (; has_failed; n++) {
+                char head[256], id[33] = {};
+                const Scenario post = { head, PING, false, "Accepted" };
+                int stream, fd;
+
+                http_init(&h, true, NULL);
+                stream = http_connect(&h);
+                ask(&h, stream, &open);
+                (void) snprintf(id, sizeof(id), "%s", strstr(reply, "sessionId=") + strlen("sessionId="));
+                (void) snprintf(head, sizeof(head), "POST /messages?sessionId=%s HTTP/1.1\r\n" H J, id);
+                fd = http_connect(&h);
+                (void) fixture_run(&h.f);
+                fault.has_failed = false;
+                fault.n_left = n;
+                fault.is_for_good = true;
+                fault.is_armed = true;
+                ask(&h, fd, &post);
+                fault.is_armed = false;
+                has_failed = fault.has_failed;
+                if (!strstr(reply, "HTTP/1.1 202 ")) {
+                        ASSERT_CONTAINS(reply, "HTTP/1.1 503 ");
+                        ASSERT_CONTAINS(reply, "\"error\":{\"code\":-31001,\"message\":\"The server is ");
+                        n_reply = 0;
+                        for (unsigned i = 0; i < 10; i++)
+                                ASSERT_TRUE(step(&h, stream));
+                        ASSERT_EQ_UINT(n_reply, 0);
+                } else {
+                        const Scenario said = { "", NULL, false, "\n\n" };
+
+                        ask(&h, stream, &said);
+                        if (!strstr(reply, PONG))
+                                ASSERT_CONTAINS(reply, "\"id\":1,\"error\":{\"code\":-31001,");
+                        n_accepted++;
+                }
+                (void) safe_close(stream);
+                (void) safe_close(fd);
+                http_done(&h);
+        }
+        printf("# %u allocations, %u accepted\n", n - 1, n_accepted);
+        ASSERT_TRUE(n_accepted >= 2 && n_accepted < n - 1);
+}
+#endif
