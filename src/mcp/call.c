@@ -256,9 +256,10 @@ int mcp_call_output(McpCall *c, int stream, const void *data, size_t n_bytes) {
 static int send_file_piece(McpCall *c, const char *path, const char *data, size_t n_bytes, size_t at) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0), text = BUFFER_INIT(0);
         JsonWriter w = JSON_WRITER_INIT(&b);
-        int r;
+        int r = 0;
 
-        r = base64_append(&text, data + at, MIN_OF(n_bytes - at, (size_t) OUTPUT_CHUNK_BYTES));
+        if (n_bytes > at) /* data may be NULL */
+                r = base64_append(&text, data + at, MIN_OF(n_bytes - at, (size_t) OUTPUT_CHUNK_BYTES));
         if (r < 0)
                 return r;
         mcp_notification_begin(&w, "notifications/mcp-exec/file");
