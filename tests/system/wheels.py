@@ -26,6 +26,8 @@ import urllib.parse
 import warnings
 import zipfile
 
+import sources
+
 LINK = stat.S_IFLNK | 0o777
 FIFO = stat.S_IFIFO | 0o644
 SETUID = stat.S_IFREG | 0o4755
@@ -179,10 +181,12 @@ class Index:
         self.projects = {}          # project -> {file: attributes of its link}
         self.behaviours = {}
         self.redirects = {}
+        self.repositories = None    # a directory of them, below /git/
         self.times = {}             # file -> when it was uploaded; then the index speaks JSON (PEP 700)
         self.requests = []          # paths, as they came
         self.authorizations = []
         self.user, self.password = user, password
+        self.tls = tls
         self.stopping = threading.Event()
         self.server = Server(("127.0.0.1", port), self.handler())
         self.port = self.server.server_address[1]
@@ -263,12 +267,28 @@ class Index:
             def log_message(self, *_):
                 pass
 
+            def do_POST(self):
+                self.do_GET()
+
+            def reply_of_git(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                if self.headers.get("Transfer-Encoding") == "chunked":
+                    while size := int(self.rfile.readline(), 16):
+                        body += self.rfile.read(size)
+                        self.rfile.readline()
+                    self.rfile.readline()
+                path = self.path.removeprefix("/git")
+                status, headers, content = sources.answer_of_git(index.repositories, self.command, path, self.headers, body)
+                self.reply(status, headers.pop("Content-Type", "text/plain"), content, headers.items())
+
             def do_HEAD(self):
                 self.do_GET()
 
             def do_GET(self):
                 index.requests.append(self.path)
                 index.authorizations.append(self.headers.get("Authorization", ""))
+                if index.repositories and self.path.startswith("/git/"):
+                    return self.reply_of_git()
                 last = urllib.parse.unquote(self.path).strip("/").rsplit("/", 1)[-1]
                 behaviour = index.behaviours.get(last, index.behaviours.get("*"))
                 if not index.is_admitted(self.headers.get("Authorization", "")):

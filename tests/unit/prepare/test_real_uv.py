@@ -3,15 +3,17 @@
 """fetch and install with a real uv, from an index of our own on loopback: what the played one cannot tell, which is whether uv
 still says what we listen for, and does what we count on."""
 
-import io
+import hashlib
 import json
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
-import tarfile
 
 import rig
+import proxies
+import sources
 import wheels
 from rig import Prefix, contains, equal
 
@@ -89,39 +91,12 @@ def test_failures():
             equal((requirement, answer.get("error", {}).get("kind"), p.names()), (requirement, kind, []))
 
 
-# A source distribution that brings its own way of building: no other package is needed for it.
-BACKEND = """
-import os, sys
-sys.path.insert(0, WHEELS)
-import wheels
-def build_wheel(directory, config_settings=None, metadata_directory=None):
-    seen = repr(os.environ.get("CREDENTIALS_DIRECTORY"))
-    file, content = wheels.wheel("mx-built", "1.0", {"mx_built.py": "seen = " + seen})
-    with open(directory + "/" + file, "wb") as f:
-        f.write(content)
-    return file
-def build_sdist(directory, config_settings=None):
-    raise NotImplementedError
-"""
-
-
-def source_distribution():
-    files = {"PKG-INFO": "Metadata-Version: 2.1\nName: mx-built\nVersion: 1.0\n",
-             "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-                               '[project]\nname = "mx-built"\nversion = "1.0"\n',
-             "backend.py": BACKEND.replace("WHEELS", repr(os.path.dirname(wheels.__file__)))}
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as archive:
-        for path, text in files.items():
-            entry = tarfile.TarInfo("mx_built-1.0/" + path)
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    return "mx_built-1.0.tar.gz", out.getvalue()
+LOOK = 'import os; report = os.environ.get("CREDENTIALS_DIRECTORY")'
 
 
 def test_a_source_is_built_only_where_that_is_allowed():
     rig.real_uv()
-    with wheels.Index().add(source_distribution()) as index, prefix() as p:
+    with wheels.Index().add(sources.distribution("mx-built", LOOK)) as index, prefix() as p:
         answer, _ = p.fetch(["mx-built"], index_url=index.url)
         equal((answer["error"]["kind"], p.names()), ("no-wheel", []))
         answer, lines = p.fetch(["mx-built"], index_url=index.url, allow_source_builds=True)
@@ -130,8 +105,112 @@ def test_a_source_is_built_only_where_that_is_allowed():
         contains("\n".join(lines), "@ building mx-built")
         answer, _ = p.install(answer["lock_sha256"])
         equal(answer.get("packages", answer), [{"name": "mx-built", "version": "1.0"}])
-        done = subprocess.run([p.path + "/bin/python3", "-c", "import mx_built; print(mx_built.seen)"], capture_output=True)
+        done = subprocess.run([p.path + "/bin/python3", "-c", "import mx_built; print(mx_built.report)"], capture_output=True)
         equal(done.stdout, b"None\n")
+
+
+def secure(p, **more):
+    """(an index that speaks TLS, what an order needs for it)"""
+    os.mkdir(p.top + "/ca")
+    authority = proxies.Authority(p.top + "/ca")
+    index = wheels.Index(tls=authority.tls)
+    return index, {"index_url": index.url, "ca_bundle": authority.bundle, **more}
+
+
+def test_a_direct_url_where_that_is_allowed():
+    with prefix() as p:
+        index, order = secure(p, allow_urls=True)
+        file, content = wheels.wheel("mx-direct", "1.0", {"mx_direct.py": "x = 5\n"})
+        with index:
+            index.files[file] = content
+            index.add(wheels.demo()[2])
+            url = f"mx-direct @ {index.top}files/{file}"
+            digest = hashlib.sha256(content).hexdigest()
+            equal(p.fetch([url], **{**order, "allow_urls": False})[0]["error"]["kind"], "policy")
+            equal(index.requests, [])
+            locks = []
+            for requirement in (url, url + "#sha256=" + digest):
+                answer, _ = p.fetch([requirement, "mx-base"], **order)
+                equal([(each["name"], each["version"], each["sha256"]) for each in answer.get("packages", [answer])][1:],
+                      [("mx-direct", "1.0", digest)])
+                locks.append(answer["lock_sha256"])
+                equal("error" in p.remove()[0], False)
+            equal(locks[0], locks[1])
+            answer, _ = p.fetch([url + "#sha256=" + "0" * 64], **order)
+            equal((answer["error"]["kind"], p.names()), ("hash-mismatch", []))
+            # A host of this machine that nobody configured.
+            with wheels.Index(tls=index.tls) as other:
+                other.files[file] = content
+                answer, _ = p.fetch([f"mx-direct @ {other.top}files/{file}"], **order)
+                equal((answer["error"]["kind"], other.requests), ("policy", []))
+            answer, _ = p.fetch([url], **order)
+            answer, _ = p.install(answer["lock_sha256"])
+            equal(answer.get("packages", answer), [{"name": "mx-direct", "version": "1.0"}])
+
+
+def test_a_repository_where_that_is_allowed():
+    if not shutil.which("git"):
+        raise rig.Skip("no git on this machine")
+    with prefix() as p:
+        index, order = secure(p, allow_vcs=True)
+        index.repositories = p.top + "/git"
+        os.mkdir(index.repositories)
+        commit = sources.repository(index.repositories, "mx-vcs", LOOK)
+        with index:
+            url = f"mx-vcs @ git+{index.top}git/mx-vcs.git"
+            equal(p.fetch([url], **{**order, "allow_vcs": False})[0]["error"]["kind"], "policy")
+            equal(index.requests, [])
+            for requirement in (url, url + "@main", url + "@" + commit):
+                answer, lines = p.fetch([requirement], **order)
+                equal([(each["name"], each["version"], each["file"]) for each in answer.get("packages", [answer])],
+                      [("mx-vcs", "1.0", "mx_vcs-1.0-py3-none-any.whl")])
+                contains("\n".join(lines), "@ building mx-vcs")
+                lock = answer["lock_sha256"]
+                if requirement != url + "@" + commit:
+                    equal("error" in p.remove()[0], False)
+            answer, _ = p.install(lock)
+            equal(answer.get("packages", answer), [{"name": "mx-vcs", "version": "1.0"}])
+            done = subprocess.run([p.path + "/bin/python3", "-c", "import mx_vcs; print(mx_vcs.report)"], capture_output=True)
+            equal(done.stdout, b"None\n")
+            p.remove()
+            for wrong, kind in ((url + "@" + "0" * 40, "index"), (url.replace("mx-vcs.git", "other.git"), "index"),
+                                (url + "@no-such-branch", "index")):
+                equal((wrong, p.fetch([wrong], **order)[0]["error"]["kind"]), (wrong, kind))
+
+
+def test_two_indexes():
+    """The extra one goes before, for all versions of what it has: nobody can push a newer one under it from outside."""
+    with wheels.Index() as public, wheels.Index() as own, prefix() as p:
+        public.add(wheels.wheel("mx-both", "9.0")).add(wheels.wheel("mx-public")).add(wheels.wheel("mx-public", "2.0"))
+        own.add(wheels.wheel("mx-both", "1.0")).add(wheels.wheel("mx-own"))
+        order = {"index_url": public.url, "extra_index_urls": [own.url]}
+        answer, _ = p.fetch(["mx-both", "mx-own", "mx-public"], **order)
+        equal([(each["name"], each["version"]) for each in answer.get("packages", [answer])],
+              [("mx-both", "1.0"), ("mx-own", "1.0"), ("mx-public", "2.0")])
+        equal([path for path in public.requests if "both" in path or "own" in path], [])
+        p.remove()
+        equal(p.fetch(["mx-both>=2"], **order)[0]["error"]["kind"], "no-version")
+        answer, _ = p.fetch(["mx-both"], index_url=own.url, extra_index_urls=[public.url])
+        equal([(each["name"], each["version"]) for each in answer.get("packages", [answer])], [("mx-both", "9.0")])
+
+
+def test_versions_of_a_time():
+    with wheels.Index() as index, prefix() as p:
+        for version, time in (("1.0", "2024-01-10T00:00:00Z"), ("2.0", "2024-06-01T12:00:00Z"), ("3.0", "2025-01-01T00:00:00Z")):
+            index.add(wheels.wheel("mx-timed", version), time=time)
+        for newest, script, version in (("", "", "3.0"), ("2024-12-31", "", "2.0"), ("2024-06-01T11:59:59Z", "", "1.0"),
+                                        ("2024-06-01", "", "2.0"), ("2024-12-31", "2024-02-01", "1.0"),
+                                        ("2024-02-01", "2026-01-01", "1.0"), ("P1W", "", "3.0")):
+            answer, _ = p.fetch(["mx-timed"], index_url=index.url, exclude_newer=newest,
+                                tool_uv={"exclude-newer": script} if script else {})
+            equal((newest, script, [each["version"] for each in answer.get("packages", [answer])]), (newest, script, [version]))
+            p.remove()
+        answer, _ = p.fetch(["mx-timed"], index_url=index.url, exclude_newer="2023-01-01")
+        equal(answer["error"]["kind"], "no-version")
+        contains(answer["error"]["message"], "date")
+        # An index that tells no time has nothing that is old enough.
+        with wheels.Index().add(wheels.demo()[0]) as other:
+            equal(p.fetch(["mx-demo"], index_url=other.url, exclude_newer="2024-01-01")[0]["error"]["kind"], "no-version")
 
 
 def test_a_yanked_version():

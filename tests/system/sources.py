@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""Sources that bring their own way of being built, so that no other package is needed for it; as a distribution, and in a
+git repository behind an index of wheels.py."""
+
+import io
+import os
+import pathlib
+import subprocess
+import tarfile
+
+BACKEND = """
+import base64, hashlib, zipfile
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    report = "nothing"
+    CODE
+    file = "NAME-1.0-py3-none-any.whl"
+    files = {"NAME.py": f"report = {report!r}\\n",
+             "NAME-1.0.dist-info/METADATA": "Metadata-Version: 2.1\\nName: PROJECT\\nVersion: 1.0\\n",
+             "NAME-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"}
+    record = "NAME-1.0.dist-info/RECORD,,\\n"
+    for name, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        record += f"{name},sha256={digest},{len(text.encode())}\\n"
+    with zipfile.ZipFile(directory + "/" + file, "w") as archive:
+        for name, text in {**files, "NAME-1.0.dist-info/RECORD": record}.items():
+            archive.writestr(name, text)
+    return file
+def build_sdist(directory, config_settings=None):
+    raise NotImplementedError
+"""
+PROJECT = """[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "%s"
+version = "1.0"
+"""
+
+
+def files_of(project, code=""):
+    """code: what is done at its build; what it leaves in "report" is the module's."""
+    name = project.replace("-", "_")
+    indented = "\n    ".join(code.strip("\n").splitlines())
+    return {"PKG-INFO": f"Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n", "pyproject.toml": PROJECT % project,
+            "backend.py": BACKEND.replace("CODE", indented or "pass").replace("NAME", name).replace("PROJECT", project)}
+
+
+def distribution(project, code=""):
+    """(file's name, content)"""
+    stem = project.replace("-", "_") + "-1.0"
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for path, text in files_of(project, code).items():
+            entry = tarfile.TarInfo(f"{stem}/{path}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return stem + ".tar.gz", out.getvalue()
+
+
+def repository(directory, project, code=""):
+    """Makes DIRECTORY/PROJECT.git, with one commit, which it returns."""
+    work = pathlib.Path(directory, project)
+    work.mkdir()
+    for path, text in files_of(project, code).items():
+        (work / path).write_text(text)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(work), "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org",
+                   "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
+    for command in ("init -q -b main", "add .", "commit -q -m one", f"clone -q --bare . {work}.git"):
+        subprocess.run(["git", *command.split()], cwd=work, env=environment, check=True)
+    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=work, env=environment, check=True, capture_output=True,
+                          text=True).stdout.strip()
+
+
+def answer_of_git(directory, method, path, headers, body):
+    """(status, headers, content) of git's own CGI program for a request below the directory."""
+    path, _, query = path.partition("?")
+    environment = {"PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(directory), "GIT_HTTP_EXPORT_ALL": "1",
+                   "REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, "REMOTE_ADDR": "127.0.0.1",
+                   "CONTENT_TYPE": headers.get("Content-Type", ""), "GIT_PROTOCOL": headers.get("Git-Protocol", ""),
+                   "HTTP_CONTENT_ENCODING": headers.get("Content-Encoding", ""), "CONTENT_LENGTH": str(len(body)),
+                   "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    done = subprocess.run(["git", "http-backend"], env=environment, input=body, capture_output=True)
+    head, _, content = done.stdout.partition(b"\r\n\r\n")
+    told = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
+    return int(told.pop("Status", "200").split()[0]), told, content
