@@ -372,7 +372,7 @@ static int read_packages(const JsonValue *v, char ***ret) {
 
 static int read_set(const JsonValue *v, SetFacts *f) {
         const char *python = line_member(v, "python", 255),
-                   *version = line_member(v, "python_version", VERSION_CHARS_MAX);
+                   *version = line_member(v, "python_version", VERSION_CHARS_MAX), *own = version;
         uint64_t format;
         int r;
 
@@ -382,6 +382,13 @@ static int read_set(const JsonValue *v, SetFacts *f) {
             !get_count(json_member(v, "n_files"), &f->set.n_files) ||
             !get_count(json_member(v, "created_usec"), &f->set.created_usec))
                 return -EBADMSG;
+        f->set.has_own_interpreter = json_member(v, "own_python_version");
+        if (f->set.has_own_interpreter) {
+                own = line_member(v, "own_python_version", VERSION_CHARS_MAX);
+                if (!own || !grammar_is_version(own))
+                        return -EBADMSG;
+        }
+        memcpy(f->python_version, version, strlen(version) + 1);
         r = read_packages(json_member(v, "packages"), &f->set.packages);
         if (r < 0)
                 return r;
@@ -390,7 +397,7 @@ static int read_set(const JsonValue *v, SetFacts *f) {
         if (r < 0)
                 return r;
         r = str_copy(&f->python, python);
-        return r < 0 ? r : str_copy(&f->set.interpreter_version, version);
+        return r < 0 ? r : str_copy(&f->set.interpreter_version, own);
 }
 
 int answer_read_set(const char *text, size_t n_bytes, SetFacts *ret) {

@@ -62,7 +62,8 @@ int answer_read_error(const JsonValue *answer, const char **ret_kind, const char
 /* mcp-exec-set.json in a set: what INSTALL left there, written by the user who prepares. */
 typedef struct SetFacts {
         PythonSet set; /* without name, used_usec and n_runs */
-        char *python;
+        char *python; /* the interpreter that it was asked for with, which its name is made of */
+        char python_version[VERSION_CHARS_MAX + 1];
         char lock[SHA256_HEX_CHARS + 1];
 } SetFacts;
 

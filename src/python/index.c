@@ -100,7 +100,7 @@ static int read_facts(int set_fd, SetFacts *ret) {
 static bool is_what_its_name_says(const SetEntry *e) {
         char name[SHA256_HEX_CHARS + 1];
 
-        return set_name(e->facts.python, e->facts.set.interpreter_version, e->facts.lock, name) >= 0 &&
+        return set_name(e->facts.python, e->facts.python_version, e->facts.lock, name) >= 0 &&
                streq(name, e->name);
 }
 

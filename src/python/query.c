@@ -112,12 +112,16 @@ static void query_report_problem(PythonQuery *q, const char *why) {
 static void query_report_parsed(PythonQuery *q, const Parsed *parsed) {
         const WireHello *hello = python_hello(q->python);
         bool has_interpreter = hello && parsed->interpreter >= 0;
+        const char *version = parsed->interpreter_version;
         char key[SHA256_HEX_CHARS + 1];
         const SetEntry *e = NULL;
 
         if (has_interpreter && (strv_length(parsed->requirements) > 0 || parsed->needs_python) &&
             need_key(q->python, parsed, hello, key) >= 0)
                 e = need_find_set(q->python, key);
+        /* A set that brings its interpreter along: which version that is shows when it is there. */
+        if (parsed->needs_python)
+                version = e ? e->facts.set.interpreter_version : "";
         query_report(q,
                      &(const PythonReport){
                              .is_valid = parsed->is_valid,
@@ -125,8 +129,11 @@ static void query_report_parsed(PythonQuery *q, const Parsed *parsed) {
                              .n_findings = parsed->n_findings,
                              .requirements = parsed->requirements,
                              .requires_python = parsed->requires_python,
-                             .interpreter = has_interpreter ? hello->interpreters[parsed->interpreter] : "",
-                             .interpreter_version = parsed->interpreter_version,
+                             .interpreter = !has_interpreter      ? "" :
+                                            parsed->needs_python ? WIRE_SET_PATH "/bin/python3" :
+                                                                   hello->interpreters[parsed->interpreter],
+                             .interpreter_version = version,
+                             .has_own_interpreter = has_interpreter && parsed->needs_python,
                              .environment = e ? e->name : "",
                      });
 }

@@ -39,7 +39,8 @@ typedef struct PythonReport {
         char *const *requirements; /* re-serialised, sorted */
         const char *requires_python; /* "" where the script says nothing */
         const char *interpreter; /* path of the one that would serve; "" when none does */
-        const char *interpreter_version;
+        const char *interpreter_version; /* "": it is still to be downloaded */
+        bool has_own_interpreter; /* which its set brings along */
         const char *environment; /* 64 hex digits of the set when it is ready; "" otherwise */
 } PythonReport;
 
@@ -76,7 +77,8 @@ typedef struct PythonSet {
         char name[65];
         char **packages; /* "numpy 2.3.1" */
         char **requirements;
-        char *interpreter_version;
+        char *interpreter_version; /* of what its programs run with */
+        bool has_own_interpreter; /* that is uv's, and in the set */
         uint64_t size_bytes, n_files;
         uint64_t created_usec, used_usec; /* CLOCK_REALTIME */
         unsigned n_runs; /* that use it now */

@@ -22,11 +22,13 @@ typedef struct EnvironmentCall {
 } EnvironmentCall;
 
 static int count_set(const PythonSet *s, void *userdata) {
-        size_t *n = userdata;
+        EnvironmentFacts *f = userdata;
 
-        (void) s;
-        (*n)++;
-        return 0;
+        f->n_sets++;
+        return s->has_own_interpreter ?
+                       tool_interpreters_add("of a set of packages", s->interpreter_version,
+                                             &f->interpreters) :
+                       0;
 }
 
 static int learn(const ToolRegistry *registry, const ExecSandboxInfo *info, EnvironmentFacts *f) {
@@ -40,7 +42,6 @@ static int learn(const ToolRegistry *registry, const ExecSandboxInfo *info, Envi
         if (uname(&f->machine) < 0)
                 f->machine = (struct utsname) { .sysname = "Linux", .machine = "unknown" };
         python_facts(registry->python, &f->python);
-        (void) python_foreach_set(registry->python, count_set, &f->n_sets);
         if (!info->is_known)
                 return tool_interpreters_scan(registry->settings, &f->interpreters);
         for (size_t i = 0; i < ELEMENTSOF(info->hello.interpreters); i++)
@@ -50,7 +51,9 @@ static int learn(const ToolRegistry *registry, const ExecSandboxInfo *info, Envi
                         if (r < 0)
                                 return r;
                 }
-        return 0;
+        /* A directory that cannot be looked into has none to tell of. */
+        r = python_foreach_set(registry->python, count_set, f);
+        return r == -ENOMEM ? r : 0;
 }
 
 /* ---- The call ---- */

@@ -82,6 +82,10 @@ static int append_invalid(const PythonReport *report, Buffer *b) {
         return r;
 }
 
+static bool has_set(const PythonReport *report) {
+        return strv_length(report->requirements) > 0 || report->has_own_interpreter;
+}
+
 static int append_valid(const PythonReport *report, Buffer *b) {
         size_t n = strv_length(report->requirements);
         int r;
@@ -105,14 +109,16 @@ static int append_valid(const PythonReport *report, Buffer *b) {
                 r = buffer_append_str(b, "\ninterpreter: ");
                 if (r >= 0)
                         r = append_words(report->interpreter, b);
-                if (r >= 0)
+                if (r >= 0 && !*report->interpreter_version)
+                        r = buffer_append_str(b, " (of its own, not downloaded yet");
+                else if (r >= 0)
                         r = buffer_append_str(b, " (Python ");
                 if (r >= 0)
                         r = append_words(report->interpreter_version, b);
                 if (r >= 0)
                         r = buffer_append_str(b, ")");
         }
-        if (r >= 0 && n > 0)
+        if (r >= 0 && has_set(report))
                 r = buffer_append_str(b, *report->environment ?
                                                  "\nenvironment: ready" :
                                                  "\nenvironment: not made yet, the first run makes it");
@@ -169,9 +175,9 @@ static int write_structured(const PythonReport *report, Buffer *b) {
         json_key(&w, "interpreter_version");
         write_words(&w, report->interpreter_version);
         json_key(&w, "environment");
-        json_string(&w, !report->is_valid || strv_length(report->requirements) == 0 ? "none" :
-                        *report->environment                                        ? "ready" :
-                                                                                      "missing");
+        json_string(&w, !report->is_valid || !has_set(report) ? "none" :
+                        *report->environment                  ? "ready" :
+                                                                "missing");
         json_key(&w, "findings");
         json_begin_array(&w);
         for (size_t i = 0; i < report->n_findings; i++) {

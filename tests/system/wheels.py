@@ -251,8 +251,8 @@ class Index:
             if self.times:
                 return 200, "application/vnd.pypi.simple.v1+json", self.json_page(parts[1])
             return 200, "text/html", self.page(parts[1])
-        if parts[0] == "files" and len(parts) == 2 and parts[1] in self.files:
-            return 200, "application/octet-stream", self.files[parts[1]]
+        if (parts[0], len(parts)) in (("files", 2), ("pythons", 3)) and parts[-1] in self.files:
+            return 200, "application/octet-stream", self.files[parts[-1]]
         return 404, "text/plain", b"not found\n"
 
     def is_admitted(self, authorization):

@@ -2,6 +2,7 @@
 
 /* What the programs in the units may say, and what is not believed. */
 
+#include "base/strv.h"
 #include "python/answer.h"
 #include "test.h"
 
@@ -205,9 +206,31 @@ TEST(facts_of_a_set) {
         ASSERT_EQ_STR(f.set.packages[0], "a 1.0");
         ASSERT_EQ_STR(f.set.requirements[0], "a");
         ASSERT_EQ_STR(f.set.interpreter_version, "3.13.5");
+        ASSERT_TRUE(!f.set.has_own_interpreter);
         ASSERT_EQ_UINT(f.set.size_bytes, 5);
         ASSERT_EQ_UINT(f.set.n_files, 6);
         ASSERT_EQ_UINT(f.set.created_usec, 7);
+}
+
+TEST(set_with_an_interpreter_of_its_own) {
+        static const struct {
+                const char *own;
+                int r;
+        } cases[] = { { "\"3.12.8\"", 0 }, { "\"3.12\\n\"", -EBADMSG }, { "\"x\"", -EBADMSG }, { "3", -EBADMSG } };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(set_facts_done) SetFacts f = {};
+                _cleanup_free_ char *text = NULL;
+
+                ASSERT_EQ_INT(str_printf(&text, "{\"own_python_version\": %s, %s", cases[i].own,
+                                         SET("/usr/bin/python3", "3.13.5", LOCK, "") + 1), 0);
+                ASSERT_EQ_INT(answer_read_set(text, strlen(text), &f), cases[i].r);
+                if (cases[i].r == 0) {
+                        ASSERT_TRUE(f.set.has_own_interpreter);
+                        ASSERT_EQ_STR(f.set.interpreter_version, "3.12.8");
+                        ASSERT_EQ_STR(f.python_version, "3.13.5"); /* its name is made of this one */
+                }
+        }
 }
 
 TEST(facts_of_a_set_that_are_not_believed) {

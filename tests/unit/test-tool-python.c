@@ -278,6 +278,29 @@ TEST(a_script_without_packages_is_valid_and_needs_nothing) {
         setup_free(s);
 }
 
+TEST(an_interpreter_of_its_own_is_named_as_far_as_it_is_known) {
+        Setup *s = setup_new(NULL);
+        PythonReport report = { .is_valid = true,
+                                .requires_python = "==3.12.*",
+                                .interpreter = "/env/bin/python3",
+                                .interpreter_version = "",
+                                .has_own_interpreter = true,
+                                .environment = "" };
+
+        ASSERT_CONTAINS(validate(s, &report),
+                        "dependencies: none\\ninterpreter: /env/bin/python3 (of its own, not downloaded "
+                        "yet)\\nenvironment: not made yet, the first run makes it\"}],\"structuredContent\":{"
+                        "\"valid\":true,\"requires_python\":\"==3.12.*\",\"dependencies\":[],"
+                        "\"interpreter\":\"/env/bin/python3\",\"interpreter_version\":\"\","
+                        "\"environment\":\"missing\",");
+        report.interpreter_version = "3.12.8";
+        report.environment = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+        ASSERT_CONTAINS(validate(s, &report),
+                        "dependencies: none\\ninterpreter: /env/bin/python3 (Python 3.12.8)\\nenvironment: "
+                        "ready\"}],");
+        setup_free(s);
+}
+
 TEST(an_invalid_script_is_a_result_with_every_finding) {
         static const PythonFinding findings[] = {
                 { PYTHON_WARNING, "metadata", 0, 0, "w" },

@@ -315,6 +315,8 @@ class Install:
             "requirements": self.order["requirements"], "lock_sha256": self.order["lock_sha256"],
             "packages": packages, "size_bytes": self.n_bytes, "n_files": self.n_files, "console_scripts": scripts,
             "created_usec": time.time_ns() // 1000,
+            # What its programs run with, where that is another one.
+            **({"own_python_version": self.version} if self.own_python else {}),
         }
 
     def answer(self):

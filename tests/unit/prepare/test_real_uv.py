@@ -10,9 +10,11 @@ import pathlib
 import shutil
 import stat
 import subprocess
+import sys
 
 import rig
 import proxies
+import pythons
 import sources
 import wheels
 from rig import Prefix, contains, equal
@@ -176,6 +178,39 @@ def test_a_repository_where_that_is_allowed():
             for wrong, kind in ((url + "@" + "0" * 40, "index"), (url.replace("mx-vcs.git", "other.git"), "index"),
                                 (url + "@no-such-branch", "index")):
                 equal((wrong, p.fetch([wrong], **order)[0]["error"]["kind"]), (wrong, kind))
+
+
+def test_an_interpreter_from_a_mirror():
+    with wheels.Index().add(wheels.demo()[0]) as index, prefix() as p:
+        content = pythons.archive()
+        real, p.uv = p.uv, pythons.told_uv(p.top, p.uv, content)
+        index.files[pythons.file_name()] = content
+        order = {"index_url": index.url, "python_mirror": index.top + "pythons", "tool_uv": {"python": "==" + pythons.version()}}
+        answer, lines = p.fetch(["mx-demo"], **order)
+        equal((answer.get("error"), lines[0]), (None, "@ downloading Python"))
+        contains(index.requests[0], f"/pythons/{pythons.DATE}/" + pythons.file_name().replace("+", "%2B"))
+        answer, _ = p.install(answer["lock_sha256"])
+        minor = f"python3.{sys.version_info[1]}"
+        own = f"{p.path}/python/cpython-{pythons.version()}-linux-{os.uname().machine}-gnu"
+        equal(answer.get("packages", answer), [{"name": "mx-demo", "version": "1.0"}])
+        facts = json.loads(pathlib.Path(p.path, "mcp-exec-set.json").read_text())
+        equal((facts["python"], facts["own_python_version"]), (rig.PYTHON, pythons.version()))
+        program = "import mx_demo, platform, sys; print([platform.python_version(), sys.base_prefix, sys.prefix])"
+        done = subprocess.run([p.path + "/bin/python3", "-c", program], capture_output=True, check=True)
+        equal(done.stdout.decode().strip(), str([pythons.version(), own, p.path]))
+        equal(os.path.realpath(p.path + "/bin/python3"), f"{own}/bin/{minor}")
+        p.remove()
+        # What is not what uv knows it to be.
+        index.files[pythons.file_name()] = content[:-1] + b"x"
+        answer, _ = p.fetch(["mx-demo"], **order)
+        equal((answer["error"]["kind"], p.names()), ("hash-mismatch", []))
+        # Those that uv does know are asked for by the names that they have at their origin.
+        p.uv = real
+        index.requests.clear()
+        answer, _ = p.fetch(["mx-demo"], **{**order, "tool_uv": {"python": "==3.11.9"}})
+        equal((answer["error"]["kind"], p.names()), ("index", []))
+        equal(set(index.requests), {"/pythons/20240814/cpython-3.11.9%2B20240814-" + os.uname().machine +
+                                    "-unknown-linux-gnu-install_only_stripped.tar.gz"})
 
 
 def test_two_indexes():
