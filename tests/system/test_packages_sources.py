@@ -10,10 +10,11 @@ import shutil
 import tempfile
 
 import proxies
+import pythons
 import sources
 import wheels
-from lib import Client, Skip, failed_units, needs, processes_with, run_units, timeout, wait_until
-from packages import (FETCHES, SETS, complete, names, nothing_is_left, one_release, output, packages, refusal, start,
+from lib import Client, Skip, failed_units, needs, processes_with, run_units, sh, text_of, timeout, wait_until
+from packages import (FETCHES, SETS, UV, complete, names, need_uv, nothing_is_left, one_release, output, packages, refusal, start,
                       wait_for_unit)
 
 SECRETS = pathlib.Path("/etc/mcp-exec/index-netrc")
@@ -106,6 +107,42 @@ def test_the_password_of_a_proxy_is_in_no_configuration():
             assert proxy.requests and set(proxy.requests) == {f"127.0.0.1:{index.port}"}, proxy.requests
         finally:
             SECRETS.unlink(missing_ok=True)
+
+
+@timeout(240)
+@one_release
+def test_an_interpreter_that_is_not_installed_is_downloaded_and_named():
+    script = ("import mx_demo, platform, sys\nmx_demo.main()\nprint(platform.python_version(), sys.executable, sys.prefix)\n"
+              "print(sys.base_prefix.startswith('/env/python/cpython-'))")
+    block = f"# /// script\n# requires-python = '=={pythons.version()}'\n# dependencies = ['mx-demo']\n# ///\n"
+
+    def validated(client):
+        return text_of(client.call("validate_script", {"script": block + script}))
+
+    # What stands before uv has to be seen inside, and so has uv.
+    with tempfile.TemporaryDirectory(dir="/usr/local/lib") as directory:
+        pathlib.Path(directory).chmod(0o755)
+        need_uv()
+        shutil.copy(UV, directory)
+        content = pythons.archive()
+        program = pythons.told_uv(directory, directory + "/uv", content)
+        index = wheels.catalogue(wheels.Index())
+        index.files[pythons.file_name()] = content
+        with packages(f"UvPath={program}", "AllowPythonDownloads=yes", f"PythonMirror={index.top}pythons", index=index), \
+                Client() as client:
+            assert "interpreter: /env/bin/python3 (of its own, not downloaded yet)" in validated(client), validated(client)
+            own = f"demo 2.0\n{pythons.version()} /env/bin/python3 /env\nTrue\n"
+            for _ in range(2):
+                assert output(client, block + script) == own
+            assert f"/pythons/{pythons.DATE}/{pythons.file_name().replace('+', '%2B')}" in index.requests, index.requests
+            assert f"interpreter: /env/bin/python3 (Python {pythons.version()})\nenvironment: ready" in validated(client)
+            listed = sh(["mcp-exec", "env", "list"]).stdout
+            assert listed.count(pythons.version()) == 1 and "mx-demo" in listed, listed
+            told = text_of(client.call("check_environment", {}))
+            assert f"{pythons.version()} (of a set of packages)" in told, told
+            assert len(complete()) == 1, names()
+        with packages(f"UvPath={program}", f"PythonMirror={index.top}pythons"), Client() as client:
+            assert "No interpreter fits" in refusal(client, script=block)
 
 
 # --- builds ---------------------------------------------------------------------------------------------------------------

@@ -216,7 +216,12 @@ TEST(set_with_an_interpreter_of_its_own) {
         static const struct {
                 const char *own;
                 int r;
-        } cases[] = { { "\"3.12.8\"", 0 }, { "\"3.12\\n\"", -EBADMSG }, { "\"x\"", -EBADMSG }, { "3", -EBADMSG } };
+        } cases[] = {
+                { "\"3.12.8\"", 0 },
+                { "\"3.12\\n\"", -EBADMSG },
+                { "\"x\"", -EBADMSG },
+                { "3", -EBADMSG },
+        };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
                 _cleanup_(set_facts_done) SetFacts f = {};

@@ -289,7 +289,8 @@ TEST(an_interpreter_of_its_own_is_named_as_far_as_it_is_known) {
 
         ASSERT_CONTAINS(validate(s, &report),
                         "dependencies: none\\ninterpreter: /env/bin/python3 (of its own, not downloaded "
-                        "yet)\\nenvironment: not made yet, the first run makes it\"}],\"structuredContent\":{"
+                        "yet)\\nenvironment: not made yet, the first run makes it\"}],"
+                        "\"structuredContent\":{"
                         "\"valid\":true,\"requires_python\":\"==3.12.*\",\"dependencies\":[],"
                         "\"interpreter\":\"/env/bin/python3\",\"interpreter_version\":\"\","
                         "\"environment\":\"missing\",");

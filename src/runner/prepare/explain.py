@@ -86,6 +86,10 @@ def short_cause(text):
 
 def explain_uv(text, status):
     """What uv wrote on stderr, as a Failed."""
+    if re.search(r"[Hh]ash mismatch", text):
+        return Failed("hash-mismatch", f"A file from {host_of(text)} is not what it should be: its sha256 differs. Nothing was "
+                      "installed. Try again; if it stays so, the index, a mirror or a cache before it is broken or hostile, or "
+                      "the hash that the script gives is wrong.")
     if re.search(r"No space left on device|os error 28\b|Disk quota exceeded|os error 122\b", text):
         return DiskFull()
     is_solution = "No solution found" in text or "URL dependency" in text

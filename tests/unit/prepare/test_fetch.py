@@ -374,6 +374,8 @@ WORDS = (
     (1, "error: Failed to write\n  cause: No space left on device (os error 28)", "disk-full", "full"),
     (2, "error: Received some unexpected JSON from `https://h/`\n  cause: expected value at line 1", "index", "not understood"),
     (2, "error: Failed to inspect Python interpreter from provided path\n  cause: interpreter not found", "python", "interpreter"),
+    (1, "error: Failed to install cpython-3.12.8-linux-x86_64-gnu\n  cause: Hash mismatch for `cpython-3.12.8-linux-x86_64-gnu`\n\n"
+     "         Expected:\n         00\n", "hash-mismatch", "sha256 differs"),
     (101, "thread main panicked", "internal", "status 101"),
     (2, "", "internal", "gave no reason"),
 )

@@ -201,9 +201,10 @@ def test_an_interpreter_from_a_mirror():
         equal(os.path.realpath(p.path + "/bin/python3"), f"{own}/bin/{minor}")
         p.remove()
         # What is not what uv knows it to be.
-        index.files[pythons.file_name()] = content[:-1] + b"x"
+        p.uv = pythons.told_uv(p.top, real, content + b"x")
         answer, _ = p.fetch(["mx-demo"], **order)
         equal((answer["error"]["kind"], p.names()), ("hash-mismatch", []))
+        contains(answer["error"]["message"], "Nothing was installed")
         # Those that uv does know are asked for by the names that they have at their origin.
         p.uv = real
         index.requests.clear()
