@@ -73,6 +73,7 @@ struct Parse {
         Step *step; /* NULL: waits for its turn */
         GrammarPolicy policy;
         LIST_HEAD(ParseClient) clients;
+        bool is_over; /* they are told; one of them may make others leave */
         QueueItem waiting; /* for its turn */
         LIST_LINK(Parse) parses;
 };
@@ -95,7 +96,7 @@ void parse_leave(ParseClient *c) {
         if (!q)
                 return;
         LIST_REMOVE(&q->clients, clients, c);
-        if (!q->clients.first) {
+        if (!q->clients.first && !q->is_over) {
                 python_update_soon(q->python);
                 parse_free(q);
         }
@@ -105,6 +106,7 @@ void parse_leave(ParseClient *c) {
 static void parse_tell(Parse *q, Parsed *parsed, const char *message) {
         ParseClient *c;
 
+        q->is_over = true;
         q->step = step_free(q->step);
         python_update_soon(q->python);
         while ((c = q->clients.first)) {

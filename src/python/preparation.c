@@ -46,6 +46,9 @@ struct Preparation {
         Step *step;
         char phase[STEP_PHASE_CHARS_MAX + 1];
         LIST_HEAD(PreparationClient) clients;
+        /* They are told something. One of them may make others leave meanwhile, also the next one. */
+        bool is_telling;
+        PreparationClient *next_told;
         QueueItem waiting; /* for a place among those that are made */
         LIST_LINK(Preparation) preparations;
 };
@@ -66,10 +69,12 @@ static void preparation_free(Preparation *q) {
 
 static void preparation_set_phase(Preparation *q, const char *phase) {
         (void) snprintf(q->phase, sizeof(q->phase), "%s", phase);
-        for (PreparationClient *c = q->clients.first, *next; c; c = next) {
-                next = c->clients.next;
+        q->is_telling = true;
+        for (PreparationClient *c = q->clients.first; c; c = q->next_told) {
+                q->next_told = c->clients.next;
                 c->on_phase(c, q->phase);
         }
+        q->is_telling = false;
 }
 
 static void preparation_on_phase(const char *phase, void *userdata) {
@@ -86,6 +91,7 @@ static void preparation_tell(Preparation *q, SetEntry *e, ExecStatus status, con
         Python *p = q->python;
         PreparationClient *c;
 
+        q->is_telling = true;
         q->step = step_free(q->step);
         q->leaf_fd = safe_close(q->leaf_fd);
         if (q->has_leaf && removal_new(p, q->leaf, /* is_set= */ false, NULL, NULL) < 0)
@@ -376,32 +382,47 @@ int preparation_join(Python *p, const PreparationOrder *order, PreparationClient
         return 0;
 }
 
+/* Nobody waits for it. While it is committed, the launcher's answer comes soon and the set is as good as
+ * ready. */
+static bool is_abandoned(const Preparation *q) {
+        return !q->clients.first && q->state != PREPARATION_COMMITTING;
+}
+
+static void preparation_abandon(Preparation *q) {
+        if (q->has_leaf && removal_new(q->python, q->leaf, /* is_set= */ false, NULL, NULL) < 0)
+                log_warning("Out of memory: a leftover of a set of packages stays until the next start.");
+        preparation_free(q);
+}
+
 void preparation_leave(PreparationClient *c) {
         Preparation *q;
-        Python *p;
 
         assert(c);
 
         q = TAKE_PTR(c->preparation);
         if (!q)
                 return;
+        if (q->next_told == c)
+                q->next_told = c->clients.next;
         LIST_REMOVE(&q->clients, clients, c);
-        /* The launcher's answer comes soon, and the set is as good as ready. */
-        if (q->clients.first || q->state == PREPARATION_COMMITTING)
+        if (!is_abandoned(q))
                 return;
-        p = q->python;
-        python_update_soon(p);
-        if (q->has_leaf && removal_new(p, q->leaf, /* is_set= */ false, NULL, NULL) < 0)
-                log_warning("Out of memory: a leftover of a set of packages stays until the next start.");
-        preparation_free(q);
+        python_update_soon(q->python);
+        if (!q->is_telling) /* else the update ends it, or who tells its end */
+                preparation_abandon(q);
 }
 
 void preparation_update(Python *p) {
         unsigned n_running = 0,
                  n_max = MIN_OF(p->settings->packages.prepare_parallel, (unsigned) PREPARATIONS_MAX);
 
-        for (const Preparation *q = p->preparations.first; q; q = q->preparations.next)
-                n_running += q->state != PREPARATION_WAITING;
+        for (Preparation *q = p->preparations.first, *next; q; q = next) {
+                next = q->preparations.next;
+                if (is_abandoned(q))
+                        preparation_abandon(q);
+                else
+                        n_running += q->state != PREPARATION_WAITING;
+        }
         while (n_running < n_max) {
                 QueueItem *item = queue_pop(&p->preparations_waiting);
                 Preparation *q;

@@ -159,6 +159,88 @@ TEST(sets_are_prepared_ahead_listed_and_removed) {
         python_rig_teardown(r);
 }
 
+/* ---- One answer makes another client leave ---- */
+
+typedef struct Rival {
+        PythonQuery *query;
+        struct Rival *other;
+        const char *deadly_phase; /* NULL: the end */
+        unsigned n_reports;
+} Rival;
+
+static void rival_win(Rival *v) {
+        python_query_cancel(v->other->query);
+        v->other->query = NULL;
+}
+
+static void rival_on_report(const PythonReport *report, void *userdata) {
+        Rival *v = userdata;
+
+        ASSERT_TRUE(!report->error && report->is_valid);
+        v->n_reports++;
+        rival_win(v);
+}
+
+static void rival_on_phase(const char *phase, void *userdata) {
+        Rival *v = userdata;
+
+        if (v->deadly_phase && v->other->query && streq(phase, v->deadly_phase))
+                rival_win(v);
+}
+
+static void rival_on_done(const PythonOutcome *o, void *userdata) {
+        Rival *v = userdata;
+
+        ASSERT_TRUE(!o->error);
+        v->n_reports++;
+        if (!v->deadly_phase)
+                rival_win(v);
+}
+
+static bool rival_has_won(const void *data) {
+        const Rival *v = data;
+
+        return v[0].n_reports + v[1].n_reports > 0;
+}
+
+TEST(whoever_is_answered_may_cancel_who_waits_for_the_same_answer) {
+        PythonRig *r = start();
+        Rival v[2] = { { .other = v + 1 }, { .other = v } };
+
+        for (size_t i = 0; i < ELEMENTSOF(v); i++)
+                ASSERT_EQ_INT(python_validate(r->python,
+                                              &(const PythonScript){ .text = "1\n", .text_bytes = 2 },
+                                              "local", rival_on_report, v + i, &v[i].query),
+                              0);
+        ASSERT_TRUE(rig_wait(r->rig, rival_has_won, v));
+        ASSERT_EQ_UINT(v[0].n_reports, 1);
+        ASSERT_EQ_UINT(v[1].n_reports, 0);
+        ASSERT_TRUE(python_is_idle(r->python));
+        python_rig_teardown(r);
+}
+
+TEST(whoever_is_told_of_a_set_may_cancel_who_waits_for_the_same_set) {
+        static const char *const phases[] = { "resolving", "compiling 1/1", NULL };
+
+        for (size_t i = 0; i < ELEMENTSOF(phases); i++) {
+                PythonRig *r = start();
+                Rival v[2] = { { .other = v + 1, .deadly_phase = phases[i] },
+                               { .other = v, .deadly_phase = phases[i] } };
+                const PythonScript script = { .text = "",
+                                              .dependencies = (char *const[]){ (char[]){ "alpha" }, NULL } };
+
+                for (size_t k = 0; k < ELEMENTSOF(v); k++)
+                        ASSERT_EQ_INT(python_prepare(r->python, &script, rival_on_phase, rival_on_done,
+                                                     v + k, &v[k].query),
+                                      0);
+                ASSERT_TRUE(rig_wait(r->rig, rival_has_won, v));
+                ASSERT_EQ_UINT(v[0].n_reports, 1);
+                ASSERT_EQ_UINT(v[1].n_reports, 0);
+                assert_clean(r, 1);
+                python_rig_teardown(r);
+        }
+}
+
 /* ---- The default ---- */
 
 static void write_requirements(const PythonRig *r, char path[static 256], const char *text) {
