@@ -144,20 +144,6 @@ static int turn(Bridge *b) {
         return 0;
 }
 
-static int open_signals(void) {
-        sigset_t mask;
-        int fd;
-
-        (void) sigemptyset(&mask);
-        (void) sigaddset(&mask, SIGTERM);
-        (void) sigaddset(&mask, SIGINT);
-        (void) sigaddset(&mask, SIGHUP);
-        if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
-                return -errno;
-        fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-        return fd < 0 ? -errno : fd;
-}
-
 int bridge_run(int take_fd) {
         _cleanup_close_ int service_fd = take_fd, signal_fd = -EBADF;
         Bridge b = { .service_fd = service_fd, .exit_status = -1 };
@@ -165,7 +151,7 @@ int bridge_run(int take_fd) {
 
         assert(take_fd >= 0);
 
-        signal_fd = open_signals();
+        signal_fd = command_signal_fd();
         if (signal_fd < 0) {
                 (void) log_error_errno(signal_fd, "Cannot watch for signals");
                 return COMMAND_FAILED;

@@ -200,9 +200,11 @@ static int write_probe(JsonWriter *w, const void *userdata) {
 
 static int run_probe(int fd, JsonValue **ret) {
         return one_call(fd, &(const OneCall) {
-                .client = "mcp-exec check",
-                .tool = "exec",
-                .write_arguments = write_probe,
+                .call = {
+                        .client = "mcp-exec check",
+                        .tool = "exec",
+                        .write_arguments = write_probe,
+                },
                 .timeout_usec = ANSWER_USEC,
         }, ret);
 }
@@ -237,20 +239,16 @@ static void report_facts(CheckContext *c, const char *printed) {
 }
 
 static void report_reply(CheckContext *c, const JsonValue *reply) {
-        const JsonValue *result = json_member(reply, "result"),
-                        *s = json_member(result, "structuredContent");
-        const char *text = "no reason was given", *printed, *status;
+        const JsonValue *s = json_member(json_member(reply, "result"), "structuredContent");
+        const char *text = client_call_error(reply), *printed, *status;
 
         if (json_get_string(json_member(s, "status"), &status, NULL) && streq(status, "ok") &&
             json_get_string(json_member(s, "stdout"), &printed, NULL)) {
                 report_facts(c, printed);
                 return;
         }
-        (void) json_get_string(json_member(json_member(reply, "error"), "message"), &text, NULL);
-        (void) json_get_string(json_member(json_element(json_member(result, "content"), 0), "text"), &text,
-                               NULL);
-        if (s)
-                (void) json_get_string(json_member(s, "message"), &text, NULL);
+        if (!text && !json_get_string(json_member(s, "message"), &text, NULL))
+                text = "no reason was given";
         check_add(&c->report, CHECK_FAIL, "run", c->knows_launcher ? NULL : "sudo mcp-exec check", "%s",
                   text);
 }
@@ -324,13 +322,6 @@ void check_packages(CheckContext *c) {
 
 /* ---- Packages that programs declare ---- */
 
-static int write_nothing(JsonWriter *w, const void *userdata) {
-        (void) userdata;
-        json_begin_object(w);
-        json_end_object(w);
-        return w->error;
-}
-
 /* The server tells anybody; the index is not asked. Returns as one_call(). */
 static int ask_environment(const CheckContext *c, JsonValue **ret) {
         _cleanup_free_ char *reason = NULL;
@@ -347,9 +338,11 @@ static int ask_environment(const CheckContext *c, JsonValue **ret) {
                         return fd;
         }
         return one_call(fd, &(const OneCall) {
-                .client = "mcp-exec check",
-                .tool = "check_environment",
-                .write_arguments = write_nothing,
+                .call = {
+                        .client = "mcp-exec check",
+                        .tool = "check_environment",
+                        .write_arguments = client_call_no_arguments,
+                },
                 .timeout_usec = ANSWER_USEC,
         }, ret);
 }
@@ -367,7 +360,7 @@ void check_sets(CheckContext *c) {
         r = ask_environment(c, &reply);
         if (r < 0)
                 c->report.is_incomplete = true;
-        if (r <= 0 || one_call_error(reply))
+        if (r <= 0 || client_call_error(reply))
                 return; /* what does not answer was reported by the run */
         packages = json_member(json_member(json_member(reply, "result"), "structuredContent"), "packages");
         (void) json_get_bool(json_member(packages, "can_be_declared"), &is_possible);

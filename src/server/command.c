@@ -2,9 +2,12 @@
 
 #include "server/command.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/signalfd.h>
 
 #include "base/log.h"
 
@@ -19,6 +22,20 @@ int command_usage_error(const char *command, const char *format, ...) {
         va_end(ap);
         fprintf(stderr, "\nTry \"mcp-exec%s%s --help\".\n", command ? " " : "", command ? command : "");
         return COMMAND_USAGE;
+}
+
+int command_signal_fd(void) {
+        sigset_t mask;
+        int fd;
+
+        (void) sigemptyset(&mask);
+        (void) sigaddset(&mask, SIGINT);
+        (void) sigaddset(&mask, SIGTERM);
+        (void) sigaddset(&mask, SIGHUP);
+        if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+                return -errno;
+        fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+        return fd < 0 ? -errno : fd;
 }
 
 int command_next_option(CommandLine *l) {

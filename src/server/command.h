@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/macro.h"
+#include "server/server-choice.h"
 #include "server/stdio-options.h"
 
 /* argv[0] is "mcp-exec COMMAND", for getopt's messages. Returns the exit status of the process. */
@@ -20,11 +21,9 @@ int command_env(int argc, char **argv);
 
 /* The two halves that a bare `mcp-exec` chooses between by MCP_EXEC_TRANSPORT. */
 typedef struct StdioOptions {
-        bool no_bridge;
+        ServerChoice server;
         bool is_verbose;
         bool is_single;                   /* one call is to be expected: keep nothing ready, be silent */
-        const char *socket_path;          /* of the system service */
-        const char *launcher_socket_path; /* NULL: start the user's own launcher */
         const char *programs_directory;   /* of those that prepare packages; NULL: the installed ones */
         StdioSettings settings;
 } StdioOptions;
@@ -65,6 +64,9 @@ typedef struct CommandLine {
 
 /* Returns the next option of the command's own, or -1. */
 int command_next_option(CommandLine *l);
+
+/* A signalfd of SIGINT, SIGTERM and SIGHUP, which are blocked from then on; or -errno. */
+int command_signal_fd(void);
 
 /* Says what is wrong with the command line and where help is. Returns COMMAND_USAGE. */
 int command_usage_error(const char *command, const char *format, ...) _printf_(2, 3);

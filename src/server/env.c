@@ -5,7 +5,6 @@
  * run programs; to list and to remove is for root. */
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
@@ -15,13 +14,11 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/strv.h"
-#include "config.h"
 #include "exec/size-text.h"
 #include "server/command.h"
 #include "server/env-file.h"
 #include "server/one-call.h"
-#include "server/own-server.h"
-#include "server/system-socket.h"
+#include "server/server-choice.h"
 
 #define NAME_CHARS 64       /* of a set */
 #define NAME_CHARS_SHOWN 16 /* enough to tell them apart, and to name one */
@@ -42,45 +39,30 @@ static const char help_text[] =
         "\n"
         "Options:\n"
         "      --json                  list: a JSON array\n"
-        "      --no-bridge             Do not use the system service\n"
-        "      --socket PATH           The system service's socket (default: " MCP_EXEC_SOCKET_PATH ")\n"
-        "      --launcher-socket PATH  Use the launcher that listens here instead of one of our own\n"
+        SERVER_CHOICE_HELP
         "  -h, --help                  Show this help\n"
         "\n"
         "Exit status: 0 when everything was done, 1 otherwise.\n";
 
 typedef struct EnvOptions {
-        const char *socket_path, *launcher_socket_path;
-        bool no_bridge, is_json;
+        ServerChoice server;
+        bool is_json;
 } EnvOptions;
 
 /* ---- Asking the server ---- */
 
-static int connect_server(const EnvOptions *o) {
-        _cleanup_free_ char *reason = NULL;
-        int fd, r;
-
-        if (!o->no_bridge) {
-                r = system_socket_connect(o->socket_path, &fd, &reason);
-                if (r == 0)
-                        return fd;
-                if (r < 0)
-                        (void) log_warning_errno(r, "Cannot use the system service");
-                else
-                        log_info("Using this user's own service manager: %s", reason);
-        }
-        return own_server_start(o->launcher_socket_path, /* is_verbose= */ false);
-}
-
 /* Returns 0 with the result, or -errno with everything said. */
 static int ask(const EnvOptions *o, const OneCall *call, const char *subject, JsonValue **ret) {
+        _cleanup_free_ char *reason = NULL;
         _cleanup_close_ int fd = -EBADF;
         const char *error;
         int r;
 
-        fd = connect_server(o);
+        fd = server_choice_connect(&o->server, /* is_verbose= */ false, &reason);
         if (fd < 0)
-                return log_error_errno(fd, "Cannot start a server");
+                return fd;
+        if (reason)
+                log_info("Using this user's own service manager: %s", reason);
         r = one_call(fd, call, ret);
         if (r < 0)
                 return log_error_errno(r, "Cannot speak with the server");
@@ -88,7 +70,7 @@ static int ask(const EnvOptions *o, const OneCall *call, const char *subject, Js
                 log_error("The server gave no answer (see \"journalctl -u mcp-exec\")");
                 return -EPROTO;
         }
-        error = one_call_error(*ret);
+        error = client_call_error(*ret);
         if (error) {
                 log_error("%s%s%s", subject ?: "", subject ? ": " : "", error);
                 return -EREMOTEIO;
@@ -98,18 +80,13 @@ static int ask(const EnvOptions *o, const OneCall *call, const char *subject, Js
 
 /* ---- list ---- */
 
-static int write_nothing(JsonWriter *w, const void *userdata) {
-        (void) userdata;
-        json_begin_object(w);
-        json_end_object(w);
-        return w->error;
-}
-
 static int ask_sets(const EnvOptions *o, JsonValue **ret) {
         return ask(o, &(const OneCall) {
-                .client = "mcp-exec env",
-                .tool = "mcp-exec.sets",
-                .write_arguments = write_nothing,
+                .call = {
+                        .client = "mcp-exec env",
+                        .tool = "mcp-exec.sets",
+                        .write_arguments = client_call_no_arguments,
+                },
         }, NULL, ret);
 }
 
@@ -233,10 +210,12 @@ static int remove_sets(const EnvOptions *o, char *const *names) {
                 const char *name = find_set(sets_of(sets), *beginning);
 
                 if (!name || ask(o, &(const OneCall) {
-                        .client = "mcp-exec env",
-                        .tool = "mcp-exec.sets",
-                        .write_arguments = write_name,
-                        .userdata = name,
+                        .call = {
+                                .client = "mcp-exec env",
+                                .tool = "mcp-exec.sets",
+                                .write_arguments = write_name,
+                                .userdata = name,
+                        },
                 }, *beginning, &reply) < 0)
                         status = COMMAND_FAILED;
         }
@@ -285,10 +264,13 @@ static int prepare_file(const EnvOptions *o, const char *path) {
         }
 
         r = ask(o, &(const OneCall) {
-                .client = "mcp-exec env",
-                .tool = "execute_python",
-                .write_arguments = write_script,
-                .userdata = &f,
+                .call = {
+                        .client = "mcp-exec env",
+                        .tool = "execute_python",
+                        .write_arguments = write_script,
+                        .userdata = &f,
+                        .wants_progress = true,
+                },
                 .on_progress = on_progress,
         }, path, &reply);
         if (r < 0)
@@ -348,38 +330,26 @@ static int dispatch(const EnvOptions *o, char **arguments) {
 }
 
 int command_env(int argc, char **argv) {
-        enum { OPTION_JSON = 0x100, OPTION_NO_BRIDGE, OPTION_SOCKET, OPTION_LAUNCHER_SOCKET };
+        enum { OPTION_JSON = 0x100 };
         static const struct option table[] = {
-                { "json",            no_argument,       NULL, OPTION_JSON            },
-                { "no-bridge",       no_argument,       NULL, OPTION_NO_BRIDGE       },
-                { "socket",          required_argument, NULL, OPTION_SOCKET          },
-                { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
-                { "help",            no_argument,       NULL, 'h'                    },
+                { "json", no_argument, NULL, OPTION_JSON },
+                { "help", no_argument, NULL, 'h'         },
+                SERVER_CHOICE_OPTIONS,
                 {},
         };
-        EnvOptions o = { .socket_path = MCP_EXEC_SOCKET_PATH };
+        CommandLine line = {
+                .argc = argc, .argv = argv, .name = "env", .help = help_text, .options = table,
+                .has_operands = true,
+        };
+        EnvOptions o = { .server = SERVER_CHOICE_INIT };
         int c;
 
-        while ((c = getopt_long(argc, argv, "h", table, NULL)) >= 0)
-                switch (c) {
-                case OPTION_JSON:
+        while ((c = command_next_option(&line)) >= 0)
+                if (c == OPTION_JSON)
                         o.is_json = true;
-                        break;
-                case OPTION_NO_BRIDGE:
-                        o.no_bridge = true;
-                        break;
-                case OPTION_SOCKET:
-                        o.socket_path = optarg;
-                        break;
-                case OPTION_LAUNCHER_SOCKET:
-                        o.launcher_socket_path = optarg;
-                        o.no_bridge = true;
-                        break;
-                case 'h':
-                        fputs(help_text, stdout);
-                        return COMMAND_OK;
-                default:
-                        return command_usage_error("env", "the command line was not understood");
-                }
+                else
+                        (void) server_choice_take(&o.server, c, optarg);
+        if (line.status != COMMAND_GOES_ON)
+                return line.status;
         return dispatch(&o, argv + optind);
 }

@@ -73,7 +73,7 @@ static void raise_fd_limit(void) {
 }
 
 static int run_default(void) {
-        static const StdioOptions stdio_options = { .socket_path = MCP_EXEC_SOCKET_PATH };
+        static const StdioOptions stdio_options = { .server = SERVER_CHOICE_INIT };
         static const ServeOptions serve_options = {
                 .listens_by_variable = true,
         };

@@ -8,9 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/timeutil.h"
-#include "config.h"
 
-#define CALL_ID 2 /* 1 is the handshake */
 #define REPLY_BYTES_MAX (16 * MIB)
 
 static int send_all(int fd, const char *data, size_t n_bytes) {
@@ -24,71 +22,6 @@ static int send_all(int fd, const char *data, size_t n_bytes) {
                 n_bytes -= (size_t) n;
         }
         return 0;
-}
-
-static int write_handshake(const OneCall *c, Buffer *b) {
-        static const char initialized[] =
-                "\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
-        JsonWriter w = JSON_WRITER_INIT(b);
-        int r;
-
-        json_begin_object(&w);
-        json_key(&w, "jsonrpc");
-        json_string(&w, "2.0");
-        json_key(&w, "id");
-        json_integer(&w, 1);
-        json_key(&w, "method");
-        json_string(&w, "initialize");
-        json_key(&w, "params");
-        json_begin_object(&w);
-        json_key(&w, "protocolVersion");
-        json_string(&w, "2025-06-18");
-        json_key(&w, "capabilities");
-        json_begin_object(&w);
-        json_end_object(&w);
-        json_key(&w, "clientInfo");
-        json_begin_object(&w);
-        json_key(&w, "name");
-        json_string(&w, c->client);
-        json_key(&w, "version");
-        json_string(&w, MCP_EXEC_VERSION);
-        json_end_object(&w);
-        json_end_object(&w);
-        json_end_object(&w);
-        r = json_writer_finish(&w);
-        return r < 0 ? r : buffer_append_str(b, initialized);
-}
-
-static int write_call(const OneCall *c, Buffer *b) {
-        JsonWriter w = JSON_WRITER_INIT(b);
-        int r;
-
-        json_begin_object(&w);
-        json_key(&w, "jsonrpc");
-        json_string(&w, "2.0");
-        json_key(&w, "id");
-        json_integer(&w, CALL_ID);
-        json_key(&w, "method");
-        json_string(&w, "tools/call");
-        json_key(&w, "params");
-        json_begin_object(&w);
-        json_key(&w, "name");
-        json_string(&w, c->tool);
-        json_key(&w, "arguments");
-        r = c->write_arguments(&w, c->userdata);
-        if (r < 0)
-                return r;
-        if (c->on_progress) {
-                json_key(&w, "_meta");
-                json_begin_object(&w);
-                json_key(&w, "progressToken");
-                json_integer(&w, 1);
-                json_end_object(&w);
-        }
-        json_end_object(&w);
-        json_end_object(&w);
-        r = json_writer_finish(&w);
-        return r < 0 ? r : buffer_append_str(b, "\n");
 }
 
 /* Returns 1 when this line is the reply. */
@@ -108,7 +41,7 @@ static int take_line(const OneCall *c, const char *line, size_t n_bytes, JsonVal
                 return 0;
         }
         if (!json_member(message, "error") &&
-            !(json_get_integer(json_member(message, "id"), &id) && id == CALL_ID))
+            !(json_get_integer(json_member(message, "id"), &id) && id == CLIENT_CALL_ID))
                 return 0;
         *ret = TAKE_PTR(message);
         return 1;
@@ -154,31 +87,13 @@ int one_call(int fd, const OneCall *c, JsonValue **ret) {
         int r;
 
         assert(fd >= 0);
-        assert(c && c->client && c->tool && c->write_arguments);
+        assert(c);
         assert(ret);
 
-        r = write_handshake(c, &b);
-        if (r >= 0)
-                r = write_call(c, &b);
+        r = client_call_write(&c->call, &b);
         if (r < 0)
                 return r;
         if (send_all(fd, b.data, b.n_bytes) < 0)
                 return 0; /* gone already: no answer */
         return read_reply(fd, c, ret);
-}
-
-const char* one_call_error(const JsonValue *reply) {
-        const JsonValue *result = json_member(reply, "result");
-        const char *text = "no reason was given";
-        bool is_error = false;
-
-        if (json_member(reply, "error")) {
-                (void) json_get_string(json_member(json_member(reply, "error"), "message"), &text, NULL);
-                return text;
-        }
-        if (!json_get_bool(json_member(result, "isError"), &is_error) || !is_error)
-                return NULL;
-        (void) json_get_string(json_member(json_element(json_member(result, "content"), 0), "text"), &text,
-                               NULL);
-        return text;
 }

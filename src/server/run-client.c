@@ -2,9 +2,8 @@
 
 /* The client of `mcp-exec run`.
  *
- * All three messages are sent at once, for their order is kept: initialize, initialized, tools/call. The
- * call asks by _meta for notifications with the raw output, so bytes come through as the program wrote them,
- * and live. */
+ * The call asks by _meta for notifications with the raw output, so bytes come through as the program wrote
+ * them, and live. */
 
 #include <errno.h>
 #include <poll.h>
@@ -20,13 +19,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/macro.h"
-#include "config.h"
 #include "json/json.h"
+#include "server/client-call.h"
+#include "server/command.h"
 #include "server/file-saver.h"
 #include "server/out-queue.h"
 #include "server/run-client.h"
-
-#define CALL_ID 2 /* 1 is the handshake */
 
 /* One line of the server: a reply of at most 1 MB, or one piece of output. */
 #define LINE_BYTES_MAX_CLIENT (16 * MIB)
@@ -48,70 +46,38 @@ typedef struct RunClient {
         int exit_status;   /* < 0: no end in sight */
 } RunClient;
 
-static int build_request(const RunRequest *request, Buffer *b) {
-        JsonWriter w = JSON_WRITER_INIT(b);
+static int write_arguments(JsonWriter *w, const void *userdata) {
+        const RunRequest *request = userdata;
 
-        json_begin_object(&w);
-        json_key(&w, "jsonrpc");
-        json_string(&w, "2.0");
-        json_key(&w, "id");
-        json_integer(&w, CALL_ID);
-        json_key(&w, "method");
-        json_string(&w, "tools/call");
-        json_key(&w, "params");
-        json_begin_object(&w);
-        json_key(&w, "name");
-        json_string(&w, "exec");
-        json_key(&w, "arguments");
-        json_begin_object(&w);
-        json_key(&w, "code");
-        json_string_n(&w, request->code, request->code_bytes);
+        json_begin_object(w);
+        json_key(w, "code");
+        json_string_n(w, request->code, request->code_bytes);
         if (request->stdin_data) {
-                json_key(&w, "stdin");
-                json_string_n(&w, request->stdin_data, request->stdin_bytes);
+                json_key(w, "stdin");
+                json_string_n(w, request->stdin_data, request->stdin_bytes);
         }
         if (request->timeout_sec > 0) {
-                json_key(&w, "timeout_s");
-                json_unsigned(&w, request->timeout_sec);
+                json_key(w, "timeout_s");
+                json_unsigned(w, request->timeout_sec);
         }
-        json_end_object(&w);
-        json_key(&w, "_meta");
-        json_begin_object(&w);
-        json_key(&w, "mcp-exec/output");
-        json_boolean(&w, true);
-        if (isatty(STDERR_FILENO)) {
-                json_key(&w, "progressToken");
-                json_integer(&w, CALL_ID);
-        }
-        if (request->output_dir_fd >= 0) {
-                json_key(&w, "mcp-exec/files");
-                json_boolean(&w, true);
-        }
-        json_end_object(&w);
-        json_end_object(&w);
-        json_end_object(&w);
-        return json_writer_finish(&w);
+        json_end_object(w);
+        return w->error;
 }
 
 static int send_messages(RunClient *c, const RunRequest *request) {
-        static const char handshake[] =
-                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
-                "\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},"
-                "\"clientInfo\":{\"name\":\"mcp-exec run\",\"version\":\"" MCP_EXEC_VERSION "\"}}}\n"
-                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
-        _cleanup_buffer_ Buffer message = BUFFER_INIT(0);
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         int r;
 
-        r = build_request(request, &message);
-        if (r < 0)
-                return r;
-        r = buffer_append_str(&message, "\n");
-        if (r < 0)
-                return r;
-        r = out_queue_push(&c->to_server, handshake, strlen(handshake));
-        if (r < 0)
-                return r;
-        return out_queue_push(&c->to_server, message.data, message.n_bytes);
+        r = client_call_write(&(ClientCall) {
+                .client = "mcp-exec run",
+                .tool = "exec",
+                .write_arguments = write_arguments,
+                .userdata = request,
+                .wants_progress = isatty(STDERR_FILENO),
+                .wants_output = true,
+                .wants_files = request->output_dir_fd >= 0,
+        }, &b);
+        return r < 0 ? r : out_queue_push(&c->to_server, b.data, b.n_bytes);
 }
 
 /* ---- What the server says ---- */
@@ -345,7 +311,7 @@ static void take_line(RunClient *c, const char *line, size_t n_bytes) {
                 return;
         }
         id = parse_member(line, n_bytes, "id");
-        if (json_get_integer(id, &number) && number == CALL_ID &&
+        if (json_get_integer(id, &number) && number == CLIENT_CALL_ID &&
             json_raw_member(line, n_bytes, "result", &result, &n_result) > 0)
                 take_result(c, result, n_result);
 }
@@ -446,20 +412,6 @@ static int turn(RunClient *c) {
         return 0;
 }
 
-static int watch_signals(void) {
-        sigset_t mask;
-        int fd;
-
-        (void) sigemptyset(&mask);
-        (void) sigaddset(&mask, SIGINT);
-        (void) sigaddset(&mask, SIGTERM);
-        (void) sigaddset(&mask, SIGHUP);
-        if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
-                return -errno;
-        fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-        return fd < 0 ? -errno : fd;
-}
-
 int run_client(int fd, const RunRequest *request) {
         _cleanup_close_ int signal_fd = -EBADF;
         RunClient c = {
@@ -473,7 +425,7 @@ int run_client(int fd, const RunRequest *request) {
         assert(fd >= 0);
         assert(request);
 
-        signal_fd = watch_signals();
+        signal_fd = command_signal_fd();
         if (signal_fd < 0) {
                 (void) log_error_errno(signal_fd, "Cannot watch for signals");
                 return RUN_EXIT_INFRASTRUCTURE;

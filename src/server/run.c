@@ -14,11 +14,9 @@
 #include "base/parse.h"
 #include "base/strv.h"
 #include "base/utf8.h"
-#include "config.h"
 #include "server/command.h"
-#include "server/own-server.h"
 #include "server/run-client.h"
-#include "server/system-socket.h"
+#include "server/server-choice.h"
 
 /* What still fits into one message when each byte takes two in JSON. The server's own limits are lower and
  * named by it. */
@@ -35,9 +33,7 @@ static const char help_text[] =
         "      --timeout SECONDS       Time limit (default and maximum: see mcp-exec.conf(5))\n"
         "      --stdin FILE            Standard input of the program\n"
         "      --output-dir DIR        Save the files that the program leaves in its working directory\n"
-        "      --no-bridge             Do not use the system service\n"
-        "      --socket PATH           The system service's socket (default: " MCP_EXEC_SOCKET_PATH ")\n"
-        "      --launcher-socket PATH  Use the launcher that listens here instead of one of our own\n"
+        SERVER_CHOICE_HELP
         "  -v, --verbose               Say more on standard error\n"
         "  -h, --help                  Show this help\n"
         "\n"
@@ -47,9 +43,9 @@ static const char help_text[] =
 
 typedef struct RunOptions {
         const char *file, *stdin_file, *output_dir;
-        const char *socket_path, *launcher_socket_path;
+        ServerChoice server;
         uint64_t timeout_sec;
-        bool no_bridge, is_verbose;
+        bool is_verbose;
 } RunOptions;
 
 /* One input as a whole. name is for messages. */
@@ -108,22 +104,6 @@ static int read_inputs(const RunOptions *o, char **ret_code, size_t *ret_code_by
         return 0;
 }
 
-/* Returns the connected fd or -errno, and in *ret_reason why it is not the system service. */
-static int connect_server(const RunOptions *o, char **ret_reason) {
-        int fd, r;
-
-        if (!o->no_bridge) {
-                r = system_socket_connect(o->socket_path, &fd, ret_reason);
-                if (r == 0)
-                        return fd;
-                if (r < 0)
-                        log_debug_errno(r, "Cannot use the system service");
-                else
-                        log_debug("Using this user's own service manager: %s", *ret_reason);
-        }
-        return own_server_start(o->launcher_socket_path, o->is_verbose);
-}
-
 /* Before the program runs: what it leaves could not be had again. */
 static int open_output_dir(const char *path) {
         int fd;
@@ -150,11 +130,11 @@ static int run(const RunOptions *o) {
                 if (dir_fd < 0)
                         return RUN_EXIT_INFRASTRUCTURE;
         }
-        fd = connect_server(o, &reason);
-        if (fd < 0) {
-                (void) log_error_errno(fd, "Cannot start a server");
+        fd = server_choice_connect(&o->server, o->is_verbose, &reason);
+        if (fd < 0)
                 return RUN_EXIT_INFRASTRUCTURE;
-        }
+        if (reason)
+                log_debug("Using this user's own service manager: %s", reason);
 
         status = run_client(fd, &(RunRequest) {
                 .code = code,
@@ -174,27 +154,22 @@ int command_run(int argc, char **argv) {
         enum {
                 OPTION_TIMEOUT = 0x100,
                 OPTION_STDIN,
-                OPTION_OUTPUT_DIR,
-                OPTION_NO_BRIDGE,
-                OPTION_SOCKET,
-                OPTION_LAUNCHER_SOCKET
+                OPTION_OUTPUT_DIR
         };
         static const struct option table[] = {
                 { "timeout",         required_argument, NULL, OPTION_TIMEOUT         },
                 { "stdin",           required_argument, NULL, OPTION_STDIN           },
                 { "output-dir",      required_argument, NULL, OPTION_OUTPUT_DIR      },
-                { "no-bridge",       no_argument,       NULL, OPTION_NO_BRIDGE       },
-                { "socket",          required_argument, NULL, OPTION_SOCKET          },
-                { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
                 { "verbose",         no_argument,       NULL, 'v'                    },
                 { "help",            no_argument,       NULL, 'h'                    },
+                SERVER_CHOICE_OPTIONS,
                 {},
         };
         CommandLine line = {
                 .argc = argc, .argv = argv, .name = "run", .help = help_text, .options = table,
                 .has_operands = true, .has_verbose = true,
         };
-        RunOptions o = { .socket_path = MCP_EXEC_SOCKET_PATH };
+        RunOptions o = { .server = SERVER_CHOICE_INIT };
         int c;
 
         while ((c = command_next_option(&line)) >= 0)
@@ -213,16 +188,8 @@ int command_run(int argc, char **argv) {
                 case OPTION_OUTPUT_DIR:
                         o.output_dir = optarg;
                         break;
-                case OPTION_NO_BRIDGE:
-                        o.no_bridge = true;
-                        break;
-                case OPTION_SOCKET:
-                        o.socket_path = optarg;
-                        break;
-                case OPTION_LAUNCHER_SOCKET:
-                        o.launcher_socket_path = optarg;
-                        o.no_bridge = true;
-                        break;
+                default:
+                        (void) server_choice_take(&o.server, c, optarg);
                 }
         if (line.status != COMMAND_GOES_ON)
                 return line.status;

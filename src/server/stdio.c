@@ -29,9 +29,7 @@ static const char help_text[] =
         "user; otherwise runs programs under the user's own service manager.\n"
         "\n"
         "Options:\n"
-        "      --no-bridge             Do not use the system service\n"
-        "      --socket PATH           The system service's socket (default: " MCP_EXEC_SOCKET_PATH ")\n"
-        "      --launcher-socket PATH  Use the launcher that listens here instead of one of our own\n"
+        SERVER_CHOICE_HELP
         "      --prepare-directory PATH  The programs that prepare packages (default: " MCP_EXEC_LIBDIR
         "/prepare)\n"
         "      --single                Expect one call: keep no sandbox ready, say only what is wrong\n"
@@ -86,7 +84,7 @@ static int serve_client(sd_event *event, const Settings *settings, const StdioOp
         DaemonParameters parameters = {
                 .event = event,
                 .settings = settings,
-                .launcher_socket_path = options->launcher_socket_path,
+                .launcher_socket_path = options->server.launcher_socket_path,
                 .programs_directory = options->programs_directory,
                 .uv_path = stdio_settings_uv_path(&options->settings),
                 .is_quiet = options->is_single,
@@ -169,10 +167,10 @@ int stdio_main(const StdioOptions *options) {
 
         assert(options);
 
-        if (options->no_bridge)
+        if (options->server.no_bridge)
                 return run_here(options);
 
-        r = system_socket_connect(options->socket_path, &fd, &reason);
+        r = system_socket_connect(options->server.socket_path, &fd, &reason);
         if (r == 0) {
                 tell_ignored_variables();
                 stdio_settings_tell_ignored(&options->settings);
@@ -190,20 +188,15 @@ int stdio_main(const StdioOptions *options) {
 
 int command_stdio(int argc, char **argv) {
         enum {
-                OPTION_NO_BRIDGE = 0x100,
-                OPTION_SOCKET,
-                OPTION_LAUNCHER_SOCKET,
-                OPTION_PREPARE_DIRECTORY,
+                OPTION_PREPARE_DIRECTORY = 0x100,
                 OPTION_SINGLE
         };
         static const struct option table[] = {
-                { "no-bridge",       no_argument,       NULL, OPTION_NO_BRIDGE       },
-                { "socket",          required_argument, NULL, OPTION_SOCKET          },
-                { "launcher-socket", required_argument, NULL, OPTION_LAUNCHER_SOCKET },
                 { "prepare-directory", required_argument, NULL, OPTION_PREPARE_DIRECTORY },
-                { "single",          no_argument,       NULL, OPTION_SINGLE          },
-                { "verbose",         no_argument,       NULL, 'v'                    },
-                { "help",            no_argument,       NULL, 'h'                    },
+                { "single",            no_argument,       NULL, OPTION_SINGLE            },
+                { "verbose",           no_argument,       NULL, 'v'                      },
+                { "help",              no_argument,       NULL, 'h'                      },
+                SERVER_CHOICE_OPTIONS,
                 STDIO_OPTIONS,
                 {},
         };
@@ -211,21 +204,11 @@ int command_stdio(int argc, char **argv) {
                 .argc = argc, .argv = argv, .name = "stdio", .help = help_text, .options = table,
                 .has_verbose = true,
         };
-        StdioOptions options = { .socket_path = MCP_EXEC_SOCKET_PATH };
+        StdioOptions options = { .server = SERVER_CHOICE_INIT };
         int c;
 
         while ((c = command_next_option(&line)) >= 0)
                 switch (c) {
-                case OPTION_NO_BRIDGE:
-                        options.no_bridge = true;
-                        break;
-                case OPTION_SOCKET:
-                        options.socket_path = optarg;
-                        break;
-                case OPTION_LAUNCHER_SOCKET:
-                        options.launcher_socket_path = optarg;
-                        options.no_bridge = true;
-                        break;
                 case OPTION_PREPARE_DIRECTORY:
                         options.programs_directory = optarg;
                         break;
@@ -234,7 +217,8 @@ int command_stdio(int argc, char **argv) {
                         log_open("mcp-exec", LOG_WARNING);
                         break;
                 default:
-                        if (stdio_settings_take(&options.settings, c, optarg) != 0)
+                        if (!server_choice_take(&options.server, c, optarg) &&
+                            stdio_settings_take(&options.settings, c, optarg) != 0)
                                 return COMMAND_USAGE;
                 }
         if (line.status != COMMAND_GOES_ON)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* ServerChoice: the server that a command speaks with, which is the system service where it admits this user
+ * and one of our own otherwise; and the options of all such commands. */
+
+#include <stdbool.h>
+
+#include "config.h"
+
+/* getopt_long() values from this one on are ours, and the table's entries to put among the others. */
+#define SERVER_CHOICE_BASE 0x300
+
+#define SERVER_CHOICE_OPTIONS                                                     \
+        { "no-bridge",       no_argument,       NULL, SERVER_CHOICE_BASE + 0 },   \
+        { "socket",          required_argument, NULL, SERVER_CHOICE_BASE + 1 },   \
+        { "launcher-socket", required_argument, NULL, SERVER_CHOICE_BASE + 2 }
+
+#define SERVER_CHOICE_HELP                                                                                  \
+        "      --no-bridge             Do not use the system service\n"                                     \
+        "      --socket PATH           The system service's socket (default: " MCP_EXEC_SOCKET_PATH ")\n"   \
+        "      --launcher-socket PATH  Use the launcher that listens here instead of one of our own\n"
+
+typedef struct ServerChoice {
+        bool no_bridge;
+        const char *socket_path;          /* of the system service */
+        const char *launcher_socket_path; /* of our own server; NULL: it starts the user's own launcher */
+} ServerChoice;
+
+#define SERVER_CHOICE_INIT { .socket_path = MCP_EXEC_SOCKET_PATH }
+
+/* One option as getopt_long() found it; value is borrowed. False: it is none of ours. */
+bool server_choice_take(ServerChoice *c, int option, const char *value);
+
+/* Returns the connected fd, or -errno with everything said. *ret_reason, allocated: why it is not the system
+ * service that was to be tried; else NULL. */
+int server_choice_connect(const ServerChoice *c, bool is_verbose, char **ret_reason);
