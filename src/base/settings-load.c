@@ -24,12 +24,11 @@
 #define TOKEN_SUBJECT MCP_EXEC_SYSCONFDIR "/auth-token (credential auth-token)"
 #define ADDRESS_DEFAULT ":8080"
 
-/* Numbers of the seam (wire/wire.h, which this room may not include; a unit test compares). */
+/* A number of the seam (wire/wire.h, which this room may not include; a unit test compares). */
 #define SEAM_RUNTIME_USEC_MAX (UINT64_C(24) * 3600 * USEC_PER_SEC)
-#define SEAM_JOBS_MAX 256
 
 #define START_SPARE_USEC (60 * USEC_PER_SEC) /* to start and end a warm unit within its RuntimeMaxSec */
-#define CPUS_MAX 128                         /* leaves room for warm units below SEAM_JOBS_MAX */
+#define CPUS_MAX 128                         /* for MaxParallel=0 */
 
 static const char *const transports[_TRANSPORT_MAX] = {
         [TRANSPORT_STDIO] = "stdio",
@@ -294,9 +293,6 @@ int settings_verify(const Settings *s, char **reterr_message) {
         if (s->pool_idle_usec + s->max_timeout_usec > SEAM_RUNTIME_USEC_MAX - START_SPARE_USEC)
                 return fail(reterr_message, "MaxTimeoutSec=",
                             "must not be more than one day together with PoolIdleSec=");
-        if (settings_parallel(s) + s->pool_size > SEAM_JOBS_MAX)
-                return fail(reterr_message, "MaxParallel=",
-                            "must not be more than 256 together with PoolSize=");
         if (settings_prepare_tasks_max(s) < prepare_tasks_min()) {
                 char what[128];
 

@@ -17,7 +17,6 @@
 /* Numbers of the seam (wire/wire.h, which this room may not include; a unit test compares). */
 #define SEAM_MEMORY_BYTES_MIN (32 * MIB)
 #define SEAM_TASKS_MIN 8
-#define SEAM_JOBS_MAX 256
 
 #define SEC USEC_PER_SEC
 #define GIB (MIB * 1024)
@@ -45,12 +44,11 @@ static const Key keys[] = {
         K("Server", "MaxConnectionsPerAddress", KIND_COUNT, max_connections_per_address, 0, 4096, "64"),
         K("Server", "Endpoints", KIND_ENDPOINTS, endpoints, 0, 0, "sse healthz readyz metrics"),
 
-        /* Every run is a job on one connection to the launcher, beside the warm ones. */
-        K("Exec", "MaxParallel", KIND_COUNT, max_parallel, 0, SEAM_JOBS_MAX - 16, "0"),
+        K("Exec", "MaxParallel", KIND_COUNT, max_parallel, 0, SETTINGS_PARALLEL_MAX, "0"),
         K("Exec", "QueueMax", KIND_COUNT, queue_max, 0, 65536, "64"),
         K("Exec", "QueueMaxPerUser", KIND_COUNT, queue_max_per_user, 0, 65536, "16"),
         /* An idle interpreter each. */
-        K("Exec", "PoolSize", KIND_COUNT, pool_size, 0, 16, "1"),
+        K("Exec", "PoolSize", KIND_COUNT, pool_size, 0, SETTINGS_POOL_MAX, "1"),
         /* Shorter, a pool only burns CPU; longer, RuntimeMaxSec stops being a backstop. */
         K("Exec", "PoolIdleSec", KIND_TIME, pool_idle_usec, 10 * SEC, 3600 * SEC, "10min"),
         /* The tool's argument is whole seconds from 1; with a pool's idle life below the seam's day. */

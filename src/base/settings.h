@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Settings: every configuration key of mcp-exec.conf, read by the daemon and by the launcher alike.
- *
- * One table (settings.c) holds name, section, unit, default and bounds of each key; man/mcp-exec.conf.5
- * documents the same names and a lint test compares the two. Order: built-in default, /usr/lib, /etc (and,
- * for a user's own processes, ~/.config/mcp-exec), drop-ins, MCP_EXEC_* variables, command line. Const after
- * loading. */
+/* Settings: every configuration key of mcp-exec.conf, read by the daemon and by the launcher alike. One
+ * table (settings.c) holds name, section, unit, default and bounds of each; a lint test compares it with the
+ * manual. Order: built-in default, /usr/lib, /etc (for a user's own processes also ~/.config/mcp-exec),
+ * drop-ins, MCP_EXEC_* variables, command line. Const after loading. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +40,9 @@ typedef enum Hint {
         HINT_READ_ONLY = 1 << 0,    /* it changes nothing outside of itself */
         HINT_CLOSED_WORLD = 1 << 1, /* it talks to nobody */
 } Hint;
+
+#define SETTINGS_PARALLEL_MAX 168 /* all units of a server are jobs on one connection to the launcher */
+#define SETTINGS_POOL_MAX 16
 
 typedef struct Settings {
         /* [Server] */
@@ -94,7 +95,6 @@ typedef struct Settings {
 /* Defaults, then files, then variables. is_user: also ~/.config (XDG_CONFIG_HOME when absolute).
  * -EBADMSG with *reterr_message naming file and line or variable; other -errno without message. */
 int settings_load(bool is_user, Settings **ret, char **reterr_message);
-
 /* The same with other directories than the built-in ones (NULL-terminated, the first has precedence). */
 int settings_load_from(const char *const dirs[], Settings **ret, char **reterr_message);
 

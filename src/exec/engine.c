@@ -12,9 +12,12 @@
 
 /* Units that were stopped and are not dead yet count on the connection as well. */
 #define LEAVING_UNITS_MAX 32
-#define POOL_SIZE_MAX 64
 /* Steps of preparations have units as well, and take no slots from programs that can run. */
 #define STEPS_MAX 40
+
+static_assert(SETTINGS_PARALLEL_MAX + SETTINGS_POOL_MAX + LEAVING_UNITS_MAX + STEPS_MAX <=
+                      WIRE_JOBS_PER_CONNECTION_MAX,
+              "every unit is a job on one connection");
 
 static const EngineTimes engine_times = {
         .hello_usec = 45 * USEC_PER_SEC,
@@ -278,7 +281,6 @@ static int engine_update(sd_event_source *s, void *userdata) {
 
 int engine_new_with_times(const ExecEngineParameters *p, const EngineTimes *times, ExecEngine **ret) {
         _cleanup_(exec_engine_freep) ExecEngine *e = NULL;
-        size_t pool_size;
         int r;
 
         assert(p && p->event && p->settings && p->connect);
@@ -295,11 +297,8 @@ int engine_new_with_times(const ExecEngineParameters *p, const EngineTimes *time
         e->times = *times;
         e->is_idle = true;
 
-        pool_size = MIN_OF((size_t) p->settings->pool_size, (size_t) POOL_SIZE_MAX);
-        e->n_slots = MIN_OF(settings_parallel(p->settings),
-                            (unsigned) (WIRE_JOBS_PER_CONNECTION_MAX - LEAVING_UNITS_MAX - STEPS_MAX -
-                                        pool_size));
-        pool_init(&e->pool, e->event, pool_size, times->pause_usec, engine_on_pool_change, e);
+        e->n_slots = settings_parallel(p->settings);
+        pool_init(&e->pool, e->event, p->settings->pool_size, times->pause_usec, engine_on_pool_change, e);
 
         r = str_copy(&e->sandbox.error, "The launcher was not asked yet.");
         if (r < 0)

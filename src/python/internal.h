@@ -29,7 +29,6 @@
 #define PARSE_TIMEOUT_USEC (30 * USEC_PER_SEC)
 #define STEP_SLACK_USEC (10 * USEC_PER_SEC) /* a program ends by itself before its unit is ended */
 #define PARSES_MAX 8 /* at the same time; more wait */
-#define PREPARATIONS_MAX 16
 
 typedef struct Parse Parse;
 typedef struct Preparation Preparation;

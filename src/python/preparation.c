@@ -413,8 +413,7 @@ void preparation_leave(PreparationClient *c) {
 }
 
 void preparation_update(Python *p) {
-        unsigned n_running = 0,
-                 n_max = MIN_OF(p->settings->packages.prepare_parallel, (unsigned) PREPARATIONS_MAX);
+        unsigned n_running = 0;
 
         for (Preparation *q = p->preparations.first, *next; q; q = next) {
                 next = q->preparations.next;
@@ -423,7 +422,7 @@ void preparation_update(Python *p) {
                 else
                         n_running += q->state != PREPARATION_WAITING;
         }
-        while (n_running < n_max) {
+        while (n_running < p->settings->packages.prepare_parallel) {
                 QueueItem *item = queue_pop(&p->preparations_waiting);
                 Preparation *q;
 

@@ -24,7 +24,7 @@ static const KeyRow rows[] = {
           { "health", "sse,metrics", "SSE" } },
         { "Exec", "RunHints", "read-only closed-world", "closed-world", NULL,
           { "readonly", "read-only,closed-world" } },
-        { "Exec", "MaxParallel", "0", "240", NULL, { "241", "-1" } },
+        { "Exec", "MaxParallel", "0", "168", NULL, { "169", "-1" } },
         { "Exec", "QueueMax", "64", "0", NULL, { "65537" } },
         { "Exec", "QueueMaxPerUser", "16", "65536", NULL, { "65537" } },
         { "Exec", "PoolSize", "1", "0", NULL, { "17" } },
