@@ -136,6 +136,7 @@ static const char* result_text(Setup *s, const char *out, const char *err, ExecR
         ASSERT_EQ_INT(capture_push(&j->err, err, strlen(err)), 0);
         r.out = &j->out;
         r.err = &j->err;
+        r.presentation = j->request->presentation;
         return finish(s, &r);
 }
 

@@ -249,7 +249,7 @@ __attribute__((__unused__)) static ExecResult result_of(ExecJob *j) {
                 .out = &j->out,
                 .err = &j->err,
                 .did_run = true,
-                .presentation = j->request->presentation,
+                .presentation = j->request ? j->request->presentation : 0, /* may not be called yet */
         };
 }
 
