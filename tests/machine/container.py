@@ -14,7 +14,8 @@ import images
 import overlay
 
 BOOT_SECONDS = 90
-NAMESPACES = ("-m", "-u", "-i", "-n", "-p", "-C", "--")
+# The root as well: in a chroot a machine has not the root of its mount namespace for its own.
+NAMESPACES = ("-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w", "--")
 
 
 class Cgroup:
