@@ -34,6 +34,12 @@ class NoUv(Failed):
                          "instance with 'pip install uv') and name it in the configuration.")
 
 
+class NoGit(Failed):
+    def __init__(self):
+        super().__init__("internal", "git, which brings packages from repositories, is not installed. The administrator has to "
+                         "install it.")
+
+
 class Secrets:
     """What must not appear in a message, whoever wrote it."""
 

@@ -3,7 +3,7 @@
 
 import re
 
-from common import DiskFull, Failed, printable, secrets
+from common import DiskFull, Failed, NoGit, printable, secrets
 
 WARNINGS_MAX = 20
 NAME = "mcp-exec-script"  # of the project that stands for the script; replaced in what uv says
@@ -86,6 +86,8 @@ def short_cause(text):
 
 def explain_uv(text, status):
     """What uv wrote on stderr, as a Failed."""
+    if "Git executable not found" in text:
+        return NoGit()
     if re.search(r"[Hh]ash mismatch", text):
         return Failed("hash-mismatch", f"A file from {host_of(text)} is not what it should be: its sha256 differs. Nothing was "
                       "installed. Try again; if it stays so, the index, a mirror or a cache before it is broken or hostile, or "

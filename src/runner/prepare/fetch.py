@@ -19,7 +19,7 @@ import time
 import tomllib
 import urllib.parse
 
-from common import Failed, NoUv, canonical, error_answer, pattern_matches, printable, progress, read_order, run_child
+from common import Failed, NoGit, NoUv, canonical, error_answer, pattern_matches, printable, progress, read_order, run_child
 from common import uv_environment, write_answer
 from download import Downloader, Package, credentials_of_url, read_credentials
 from explain import NAME, causes, explain_uv, warnings_of
@@ -157,7 +157,7 @@ class Fetch:
     def explain(self, text, status):
         """Why uv failed: the gate knows best what the network did."""
         failure = explain_uv(text, status)
-        is_network = failure.kind in ("index", "dns", "proxy", "unauthorized", "internal")
+        is_network = failure.kind in ("index", "dns", "proxy", "internal")
         return is_network and self.gate.failure() or failure
 
     def bring_python(self):
@@ -309,7 +309,7 @@ class Fetch:
             try:
                 status, text = self.run(command, directory)
             except FileNotFoundError:
-                raise Failed("internal", "git is not installed; the administrator has to install it.") from None
+                raise NoGit from None
             if status != 0:
                 raise self.gate.failure() or Failed("index", f"git could not bring {name}: {printable(text, 300)}")
         return self.build(name, version, directory)

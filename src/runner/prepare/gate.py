@@ -319,13 +319,20 @@ class Relay:
         while True:
             for key, events in self.selector.select():
                 if key.fileobj is self.listener:
-                    self.setups.submit(self.begin, self.listener.accept()[0])
+                    self.accept()
                 elif key.data is None:
                     os.read(self.wake_read, 4096)
                     while self.new:
                         self.start(self.new.pop())
                 else:
                     self.step(*key.data, events)
+
+    def accept(self):
+        try:
+            self.setups.submit(self.begin, self.listener.accept()[0])
+        except OSError:
+            # Too many descriptors: until some are closed.
+            time.sleep(0.1)
 
     def start(self, pair):
         for i, end in enumerate(pair.ends):

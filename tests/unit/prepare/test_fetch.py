@@ -376,6 +376,8 @@ WORDS = (
     (2, "error: Failed to inspect Python interpreter from provided path\n  cause: interpreter not found", "python", "interpreter"),
     (1, "error: Failed to install cpython-3.12.8-linux-x86_64-gnu\n  cause: Hash mismatch for `cpython-3.12.8-linux-x86_64-gnu`\n\n"
      "         Expected:\n         00\n", "hash-mismatch", "sha256 differs"),
+    (1, "error: Failed to download and build `x @ git+https://h/x`\n  cause: Git operation failed\n  cause: Git executable not found. "
+     "Ensure that Git is installed and available.\n", "internal", "git, which brings packages from repositories, is not installed"),
     (101, "thread main panicked", "internal", "status 101"),
     (2, "", "internal", "gave no reason"),
 )
