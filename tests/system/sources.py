@@ -23,7 +23,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
         record += f"{name},sha256={digest},{len(text.encode())}\\n"
     with zipfile.ZipFile(directory + "/" + file, "w") as archive:
         for name, text in {**files, "NAME-1.0.dist-info/RECORD": record}.items():
-            archive.writestr(name, text)
+            archive.writestr(zipfile.ZipInfo(name), text)
     return file
 def build_sdist(directory, config_settings=None):
     raise NotImplementedError
