@@ -42,8 +42,9 @@ except OSError as e:
         assert output(client, script, f"{url}@{commit}") == "[null, false, false]\nPermissionError\n"
         # The same wheel again is the same set.
         assert output(client, script, url) == "[null, false, false]\nPermissionError\n"
+        assert len(complete()) == 1, complete()
         text = refusal(client, url + "@no-such-branch")
         assert "no-such-branch" in text, text
         nothing_is_left()
-        assert complete()
+        assert len(complete()) == 1, complete()
     assert failed_units() == []

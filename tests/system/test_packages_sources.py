@@ -100,7 +100,7 @@ def test_the_password_of_a_proxy_is_in_no_configuration():
                 reply = start(client, "1", "mx-slow")
                 wait_for_unit(FETCHES)
                 wait_until(lambda: any(path.endswith(".whl") for path in index.requests), 60, "the download of mx-slow")
-                # Only the one program of ours has it: not uv, not the downloads, no argument and no environment.
+                # In no argument and no environment, though what fetches is in the middle of it.
                 assert not processes_with(word)
                 client.cancel(reply.ident)
                 assert output(client, "import mx_demo; mx_demo.main()", "mx-demo") == "demo 2.0\n"
