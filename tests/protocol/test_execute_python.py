@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import platform
 import pty
 import re
@@ -13,6 +14,7 @@ from packages import machine, sections
 
 BLOCK = '# /// script\n# dependencies = ["demo"]\n# ///\n'
 WHERE = "import sys; print(sys.executable)"
+STUB = str(pathlib.Path(__file__).resolve().parents[2] / "src/runner/prepare/stubs/stub")
 
 
 def test_the_predecessors_schema_and_text():
@@ -64,6 +66,26 @@ def test_an_undeclared_module_is_answered_with_how_to_declare_it():
         # A set has other packages than everybody has, so those are not told.
         found = sections(s.text("execute_python", script=BLOCK + "import nothing_like_it"))
         assert "Installed:" not in found["message"], found
+
+
+def test_pip_and_uv_inside_say_the_same_as_a_module_that_is_missing():
+    done = subprocess.run(["/bin/sh", STUB, "install", "six"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, ""), done
+    said = " ".join(done.stderr.split())
+    missing = "raise ModuleNotFoundError(\"No module named 'uv'\")"
+    with machine() as m, m.server() as s:
+        message = s.tool("execute_python", script=missing)["structuredContent"]["message"]
+        sentence = re.search(r"Programs declare the packages they need: .*? than its module\)\.", message)
+        assert sentence and sentence[0] in said, (message, said)
+    for options in {"has_sets": False}, {}:
+        with machine(*([] if options else ["Offline=yes"]), **options) as m, m.server() as s:
+            message = s.tool("execute_python", script=missing)["structuredContent"]["message"]
+            assert "Programs declare" not in message and "cannot be installed" in message, message
+            reason = re.search("for there is no network in this sandbox", message)
+            assert reason and reason[0] in said, (message, said)
+            # What the words of pip and uv refer to is said there.
+            assert s.error("execute_python", script="1", dependencies=["demo"])
+            assert "Installed: " in s.text("check_environment")
 
 
 def test_what_cannot_be_had_is_an_error_with_its_reason_and_nothing_is_left():

@@ -24,13 +24,18 @@ LARGE = {f"mx_large/m{i}.py": "".join(f"def f{n}(a, b):\n    return [a + {n}, b,
          for i in range(12)}
 
 
-def kill(unit):
+def kill_only(unit):
+    """Gives its process, or 0 when it was over before."""
     pid = main_pid(unit)
-    if not pid:
-        return                  # it was over before
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: show(unit, "MainPID")["MainPID"] != str(pid), 20, f"{unit} is gone")
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def kill(unit):
+    pid = kill_only(unit)
+    wait_until(lambda: not pid or show(unit, "MainPID")["MainPID"] != str(pid), 20, f"{unit} is gone")
 
 
 def leaves_with(*parts):
@@ -158,7 +163,8 @@ def test_killed_while_a_set_is_put_in_place():
                     reply = start(client, "print(1)", dependency)
                     held.wait(90)
                     assert len(complete()) == n - 1 + (moment == "exit"), (moment, names())
-                    kill(victim)
+                    # Whoever is traced is not gone before it is let go.
+                    kill_only(victim)
                 expect_end(reply, victim)
             with Client() as client:
                 assert output(client, f"import {module}; print(1)", dependency) == "1\n"
@@ -185,7 +191,7 @@ def test_killed_while_a_set_is_removed():
                 with held_at(pid, call, moment) as held:
                     remover = removed_by_name(name)
                     held.wait(60)
-                    kill(victim)
+                    kill_only(victim)
                 remover.wait(60)
             with Client() as client:
                 assert output(client, "print(2)") == "2\n"

@@ -93,6 +93,10 @@ def test_what_uv_is_told():
                                                      "X", "NETRC")},
               {"PATH": "/nonexistent", "UV_DEFAULT_INDEX": "http://index/", "UV_INDEX": "http://e1/ http://e2/",
                "UV_EXCLUDE_NEWER": "2025-01-01", "PIP_INDEX_URL": None, "X": None, "NETRC": None})
+        # However many processors the machine has: so many threads fit into PrepareTasksMax=.
+        equal({key: value for key, value in environment.items() if re.search("CONCURRENT|THREADS", key)},
+              {"UV_CONCURRENT_DOWNLOADS": "8", "UV_CONCURRENT_BUILDS": "1", "UV_CONCURRENT_INSTALLS": "4",
+               "RAYON_NUM_THREADS": "4", "TOKIO_WORKER_THREADS": "2"})
 
 
 def test_a_span_before_now_is_a_bound_that_no_script_moves():
