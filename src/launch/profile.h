@@ -26,6 +26,7 @@ typedef enum ValueKind {
         VALUE_BINDS_TO, /* a(ssbt): pairs, what is bound and where */
         VALUE_TMPFS,   /* a(ss): "PATH:OPTIONS" */
         VALUE_CREDENTIALS, /* a(ss): "ID:PATH" */
+        VALUE_PAIR,    /* (ss) */
         VALUE_EXEC,    /* a(sasas): one command line */
         VALUE_FD,      /* h: number is an index of the START message's descriptors */
         _VALUE_KIND_MAX,

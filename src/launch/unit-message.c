@@ -130,6 +130,7 @@ static const char *const signatures[_VALUE_KIND_MAX] = {
         [VALUE_BINDS_TO] = "a(ssbt)",
         [VALUE_TMPFS] = "a(ss)",
         [VALUE_CREDENTIALS] = "a(ss)",
+        [VALUE_PAIR] = "(ss)",
         [VALUE_EXEC] = "a(sasas)",
         [VALUE_FD] = "h",
 };
@@ -158,6 +159,9 @@ static int append_value(sd_bus_message *m, const Property *p, const int fds[stat
         case VALUE_TMPFS:
         case VALUE_CREDENTIALS:
                 return append_named(m, p->strings);
+        case VALUE_PAIR:
+                assert(strv_length(p->strings) == 2);
+                return sd_bus_message_append(m, "(ss)", p->strings[0], p->strings[1]);
         case VALUE_EXEC:
                 return append_command(m, p->strings);
         case VALUE_FD:

@@ -414,6 +414,8 @@ static int property_print(const Property *p, Buffer *b) {
                 break;
         case VALUE_BINDS_TO:
                 return binds_print(p, b);
+        case VALUE_PAIR:
+                return buffer_printf(b, "%s:%s", p->strings[0], p->strings[1]);
         case VALUE_STRING:
         case VALUE_STRINGS:
         case VALUE_BINDS:

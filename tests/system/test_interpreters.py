@@ -2,10 +2,12 @@
 """Two interpreters of different versions in one machine: each script gets the one it asks for, and packages for it."""
 
 import json
+import pathlib
+import pwd
 
 import wheels
-from lib import Client, StdioClient, minimal_environment, needs, pythons, sh, text_of, timeout
-from packages import complete, names, output, packages, refusal, run
+from lib import Client, StdioClient, needs, pythons, sh, text_of, timeout
+from packages import UV, complete, names, output, packages, refusal, run
 
 LOOK = """
 import json, os, sys
@@ -83,18 +85,24 @@ def test_each_script_gets_the_python_it_requires_and_packages_for_it():
 
 
 @timeout(240)
-@needs("another-python")
+@needs("another-python", "user-manager-257")
 def test_the_option_python_version_is_for_every_program():
+    """The predecessor's option, for a user's own server; the system service is not told by its clients."""
     other = pythons()[1]
     version = version_of(other)
-    with packages(f"ExtraPythons={other}") as index:
+    conf = pathlib.Path(pwd.getpwnam("alice").pw_dir, ".config/mcp-exec/mcp-exec.conf")
+    with packages() as index:
         tagged(index)
-        arguments = ["--no-bridge", "--python-version", minor_of(version)]
-        with StdioClient("root", env=minimal_environment(), arguments=arguments) as client:
-            assert json.loads(output(client, LOOK, "mx-tagged")) == expected(other, True)
-            for tool in "execute_python", "exec":
-                assert json.loads(run(client, LOOK, tool=tool)["stdout"]) == expected(other, False), tool
-            text = text_of(client.call("check_environment", {}))
-            assert text.startswith(f"Python version: {version} ({other})\n"), text
-            default = minor_of(version_of(pythons()[0]))
-            assert "No interpreter fits" in refusal(client, script=block(f"=={default}.*", "mx-tagged"))
+        sh(f"mkdir -p {conf.parent} && printf '[Packages]\\nIndexUrl=%s\\nExtraPythons=%s\\n' {index.url} {other} > {conf}", "alice")
+        arguments = ["--no-bridge", "--uv-path", str(UV), "--python-version", minor_of(version)]
+        try:
+            with StdioClient("alice", arguments=arguments) as client:
+                assert json.loads(output(client, LOOK, "mx-tagged")) == expected(other, True)
+                for tool in "execute_python", "exec":
+                    assert json.loads(run(client, LOOK, tool=tool)["stdout"]) == expected(other, False), tool
+                text = text_of(client.call("check_environment", {}))
+                assert text.startswith(f"Python version: {version} ({other})\n"), text
+                default = minor_of(version_of(pythons()[0]))
+                assert "No interpreter fits" in refusal(client, script=block(f"=={default}.*", "mx-tagged"))
+        finally:
+            sh(f"rm -rf {conf.parent} ~/.local/state/mcp-exec", "alice")

@@ -4,7 +4,7 @@
 import os
 import pathlib
 
-from lib import Client, also_vm, configured, main_pid, run_units, sh, timeout, vm_only, wait_until
+from lib import Client, StdioClient, also_vm, configured, main_pid, needs, run_units, sh, timeout, vm_only, wait_until
 
 
 def _lines(client, code, **arguments):
@@ -55,6 +55,18 @@ def test_files_of_the_host_are_not_there():
             "  print(p)\nprint('end')")
     with Client() as c:
         _finds_nothing(c, code)
+
+
+@needs("systemd>=258")
+def test_the_name_of_the_host_is_hidden_where_systemd_can():
+    code = ("import os, socket\ntry: socket.sethostname('mine')\nexcept OSError as e: print(type(e).__name__)\n"
+            "print(os.uname().nodename, socket.gethostname())")
+    own = os.uname().nodename
+    assert own != "sandbox"
+    with Client() as c, StdioClient("alice", arguments=["--no-bridge"]) as of_a_user:
+        for client in c, of_a_user:
+            assert _lines(client, code) == ["PermissionError", "sandbox sandbox"]
+    assert os.uname().nodename == own
 
 
 def test_the_token_of_the_daemon_is_not_in_the_environment():

@@ -177,6 +177,7 @@ TEST(optional_properties_begin_at_their_version) {
                 { "MemoryZSwapMax=0", 253 },
                 { "MemoryPressureWatch=off", 254 },
                 { "BindLogSockets=no", 257 },
+                { "ProtectHostnameEx=private:sandbox", 258 },
         };
         _cleanup_(settings_freep) Settings *s = settings();
 
