@@ -96,8 +96,8 @@ const ProfileRow profile_rows[] = {
         FIXED_NUMBER("PrivateDevices", VALUE_BOOL, IN_BOTH, true),
         FIXED_TEXT("ProtectProc", VALUE_STRING, IN_BOTH, "invisible"),
         FIXED_TEXT("ProcSubset", VALUE_STRING, IN_BOTH, "pid"),
-        /* No wall, but the host's name is nobody's business. Before 258 it is seen: a namespace of its own would
-         * start with it, and only a capability could change it. */
+        /* No wall, but the host's name is nobody's business. Before 258 it is seen: a namespace of its own
+         * would start with it, and only a capability could change it. */
         { .profiles = FOR_ALL, .name = "ProtectHostnameEx", .kind = VALUE_PAIR, .where = IN_BOTH,
           .min_version = 258, .is_optional = true, .text = "private sandbox" },
         OPTIONAL_NUMBER("BindLogSockets", VALUE_BOOL, IN_BOTH, false,
