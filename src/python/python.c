@@ -290,6 +290,12 @@ void python_facts(const Python *p, PythonFacts *ret) {
                                                           "Install it, or set UvPath=.";
 }
 
+void python_sweep_once(Python *p) {
+        assert(p);
+        if (!p->is_swept)
+                (void) python_hello(p);
+}
+
 void python_drain(Python *p) {
         assert(p);
         query_stop_all(p);

@@ -61,6 +61,10 @@ typedef struct PythonFacts {
 
 void python_facts(const Python *p, PythonFacts *ret);
 
+/* The launcher was reached, for whatever: leftovers of an earlier process are looked for now, once.
+ * Otherwise they would stay until somebody names packages. */
+void python_sweep_once(Python *p);
+
 /* For exit on idle: nothing is being prepared, asked or cleaned up. */
 bool python_is_idle(const Python *p);
 

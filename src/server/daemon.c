@@ -225,6 +225,8 @@ static void engine_finished(const ExecRequest *request, const ExecResult *result
                 audit_run_finished(request, result);
         if (d->parameters.metrics)
                 metrics_count(d->parameters.metrics, request, result);
+        if (d->python)
+                python_sweep_once(d->python);
 }
 
 static void engine_idle_changed(bool is_idle, void *userdata) {

@@ -165,6 +165,17 @@ def test_policy_and_offline():
         assert "dependencies" not in sections(s.text("execute_python", script="import nothing_like_it"))["message"]
 
 
+def test_what_an_interrupted_preparation_left_goes_with_the_first_run():
+    """Whatever it is: nobody has to name a package for that."""
+    with machine() as m:
+        leaf = m.sets / ("a" * 64 + ".tmp")
+        (leaf / ".wheels").mkdir(parents=True)
+        (leaf / ".wheels" / "half").write_text("x")
+        with m.server() as s:
+            assert s.tool("exec", code="print(1)")["structuredContent"]["stdout"] == "1\n"
+            harness.wait_until(lambda: m.set_names() == [])
+
+
 def test_default_requirements_are_the_environment_of_programs_that_name_none():
     with harness.directory() as where:
         (where / "list.txt").write_text("# ours\n demo==1.0  # pinned\n\nother\n")

@@ -49,7 +49,7 @@ def _mark(**marks):
 
 
 def needs(*names):
-    """Of: memory, pids, cpu (cgroup controllers), user-manager-257, science, another-python, systemd>=N, systemd<N."""
+    """Of: memory, pids, cpu (cgroup controllers), user-manager-257, science, systemd>=N, systemd<N."""
     for name in names:
         if name not in _CONDITIONS and not re.fullmatch(r"systemd(>=|<)\d+", name):
             raise ValueError(f"unknown need {name!r}")
@@ -85,14 +85,6 @@ def _has_science():
                           capture_output=True).returncode == 0
 
 
-@functools.cache
-def pythons():
-    """Paths of the interpreters that this machine has, the default one first."""
-    default = os.path.realpath("/usr/bin/python3")
-    others = [str(path) for path in pathlib.Path("/usr/bin").glob("python3.*") if re.fullmatch(r"python3\.\d+", path.name)]
-    return [default, *sorted(path for path in others if os.path.realpath(path) != default)]
-
-
 def _has_user_manager():
     return systemd_version() >= 257 and os.path.exists(f"/run/user/{uid_of('alice')}/systemd/private")
 
@@ -103,7 +95,6 @@ _CONDITIONS = {
     "cpu": lambda: "cpu" in controllers(),
     "science": functools.cache(_has_science),
     "user-manager-257": _has_user_manager,
-    "another-python": lambda: len(pythons()) > 1,
 }
 
 

@@ -235,6 +235,7 @@ def test_killed_at_any_moment():
                     result = reply.result(100)
                     assert result.get("isError") or told(result)["status"] in ("ok", "infra_error"), (seed, i, result)
             with Client() as client:
+                assert output(client, "print(1)") == "1\n"
                 nothing_is_left()
                 assert len(complete()) <= 1, (seed, i, names())
                 if i % 3 == 2:
