@@ -22,6 +22,7 @@ struct Run {
         Connection *connection;
         uint64_t id;
         Job *job;
+        bool is_assigned, is_stopped;
         Run *next, *previous;
 };
 
@@ -217,6 +218,11 @@ static int on_assign(Connection *c, const WireAssign *assign) {
 
         if (!run)
                 return 0; /* its FINISHED is on the way */
+        /* The attack: each is a call to the service manager, and as many as fit through wait in our memory,
+         * before the one that would kill the unit. */
+        if (run->is_assigned)
+                return -EBADMSG;
+        run->is_assigned = true;
 
         limits_clamp(&limits, &c->sandbox->ceilings[job_profile(run->job)]);
         r = job_assign(run->job, &limits);
@@ -225,6 +231,16 @@ static int on_assign(Connection *c, const WireAssign *assign) {
                 job_stop(run->job);
         }
         return 0;
+}
+
+static void on_stop(Connection *c, const WireStop *stop) {
+        Run *run = find_run(c, stop->header.job_id);
+
+        /* Once: that it is obeyed is the job's affair. */
+        if (!run || run->is_stopped)
+                return;
+        run->is_stopped = true;
+        job_stop(run->job);
 }
 
 static void on_set(Connection *c, const WireSet *set) {
@@ -241,17 +257,13 @@ static void on_set(Connection *c, const WireSet *set) {
 }
 
 static int on_message(Connection *c, const WireMessage *m, const int fds[static _WIRE_FD_MAX]) {
-        Run *run;
-
         switch (m->header.type) {
         case WIRE_START:
                 return on_start(c, &m->start, fds);
         case WIRE_ASSIGN:
                 return on_assign(c, &m->assign);
         case WIRE_STOP:
-                run = find_run(c, m->header.job_id);
-                if (run)
-                        job_stop(run->job);
+                on_stop(c, &m->stop);
                 return 0;
         case WIRE_SET:
                 on_set(c, &m->set);

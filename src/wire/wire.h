@@ -19,7 +19,7 @@
 
 typedef enum WireType {
         WIRE_START = 1, /* daemon: start a unit; 3 fds: control socket, stdout and stderr pipe (far ends) */
-        WIRE_ASSIGN,    /* daemon: a warm unit gets its run: set its limits now */
+        WIRE_ASSIGN,    /* daemon: a warm unit gets its run: set its limits now; once in its life */
         WIRE_STOP,      /* daemon: kill the unit's whole cgroup with SIGKILL */
         WIRE_SET,       /* daemon: a set of packages becomes ready, or ceases to be */
         WIRE_HELLO,     /* launcher: what is on the other side of it */

@@ -337,6 +337,32 @@ TEST(assign_sets_the_limits_until_the_units_end) {
         done();
 }
 
+/* Calls to the service manager would pile up in the launcher's memory, and the unit's kill behind them. */
+TEST(a_flood_of_assigns_or_stops_makes_no_flood_of_calls) {
+        sd_bus_message *m;
+
+        ready();
+        started(1);
+        for (unsigned i = 0; i < 3; i++)
+                rig_send_stop(&rig, 1);
+        expect_kill();
+        expect_no_call();
+        fake_pid1_end(&rig.pid1, "signal", 2, 9);
+        (void) rig_expect(&rig, WIRE_FINISHED, 1);
+
+        started(2);
+        rig_send_assign(&rig, 2);
+        rig_send_assign(&rig, 2);
+        m = fake_pid1_call(&rig.pid1, "SetUnitProperties");
+        sd_bus_message_unref(m);
+        ASSERT_TRUE(rig_is_closed(&rig));
+        expect_kill();
+        expect_no_call();
+        fake_pid1_end(&rig.pid1, "signal", 2, 9);
+        ASSERT_EQ_INT(launcher_rig_wait(&rig), 0);
+        ASSERT_EQ_INT(launcher_rig_teardown(&rig), -1);
+}
+
 TEST(a_unit_that_cannot_be_limited_is_killed) {
         sd_bus_message *m;
 
