@@ -106,7 +106,8 @@ const ProfileRow profile_rows[] = {
         /* What it may ask of the kernel. io_uring opens sockets past RestrictAddressFamilies=, and
          * @system-service contains it, so it is denied by name. @aio: its contexts come out of one small
          * number for the whole machine (fs.aio-max-nr), which a single run could take from every database
-         * on it. */
+         * on it. inotify: it would tell a run what other runs and the host open below /usr and in its set.
+         * sync: all of the machine's disks, at the word of one run; INSTALL needs its own file system's. */
         FIXED_NUMBER("RestrictNamespaces", VALUE_UINT64, IN_BOTH, 0),
         FIXED_NUMBER("RestrictSUIDSGID", VALUE_BOOL, IN_BOTH, true),
         FIXED_NUMBER("RestrictRealtime", VALUE_BOOL, IN_BOTH, true),
@@ -118,7 +119,8 @@ const ProfileRow profile_rows[] = {
         FIXED_TEXT("SystemCallFilter", VALUE_ALLOW, IN_BOTH, "@system-service"),
         FIXED_TEXT("SystemCallFilter", VALUE_DENY, IN_BOTH,
                    "@privileged @resources @keyring @debug @aio io_uring_setup io_uring_enter "
-                   "io_uring_register userfaultfd"),
+                   "io_uring_register userfaultfd inotify_init inotify_init1 sync"),
+        TEXT_FOR(FOR_CODE, "SystemCallFilter", VALUE_DENY, IN_BOTH, "syncfs"),
 
         /* How much of everything. */
         COMPUTED("MemoryMax", VALUE_UINT64, IN_BOTH, SOURCE_MEMORY_MAX),

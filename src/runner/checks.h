@@ -73,7 +73,11 @@
         X(37, AIO, "a run can take the machine's asynchronous I/O contexts",                                \
           "SystemCallFilter= is not effective here: use a systemd with +SECCOMP.")                          \
         X(38, HUGE_PAGES, "a run can take the machine's huge pages",                                        \
-          "Use a kernel with seccomp filters (CONFIG_SECCOMP_FILTER).")
+          "Use a kernel with seccomp filters (CONFIG_SECCOMP_FILTER).")                                     \
+        X(39, WATCHING, "a run can watch which files others open",                                          \
+          "SystemCallFilter= is not effective here: use a systemd with +SECCOMP.")                          \
+        X(40, SYNC, "a run can make the machine write all of its disks",                                    \
+          "SystemCallFilter= is not effective here: use a systemd with +SECCOMP.")
 
 #define _RUNNER_CHECK_ENUM(number, name, sentence, remedy) RUNNER_CHECK_##name = (number),
 enum {

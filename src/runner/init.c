@@ -8,7 +8,7 @@
 #include "runner/runner.h"
 
 static int check(const RunnerFacts *facts) {
-        if (huge_pages_deny() < 0)
+        if (call_filter_install() < 0)
                 return RUNNER_CHECK_HUGE_PAGES;
         return facts->is_selftest ? check_all(facts) : check_quick(facts);
 }

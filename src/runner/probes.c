@@ -6,6 +6,7 @@
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -60,7 +61,7 @@ static bool can_use_aio(void) {
 
 /* ENOMEM would only say that just now the machine has none to give. */
 static bool can_take_huge_pages(void) {
-#ifndef __s390x__ /* see huge-pages.c */
+#ifndef __s390x__ /* see call-filter.c */
         void *p = mmap(NULL, HUGE_PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 
         if (p != MAP_FAILED) {
@@ -71,6 +72,27 @@ static bool can_take_huge_pages(void) {
                 return true;
 #endif
         return !is_refused(syscall(SYS_memfd_create, "probe", MFD_HUGETLB));
+}
+
+static bool can_watch(const char *directory) {
+        int fd = inotify_init1(IN_CLOEXEC);
+        bool is_possible;
+
+        if (!is_refused(fd)) {
+                (void) close(fd);
+                return true;
+        }
+        fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return true; /* no directory, no proof */
+        is_possible = !is_refused(fcntl(fd, F_NOTIFY, 0)) || !is_refused(fcntl(fd, F_SETLEASE, F_UNLCK));
+        (void) close(fd);
+        return is_possible;
+}
+
+/* The call that can only fail of the two that are refused together. */
+static bool can_sync(void) {
+        return !is_refused(syscall(SYS_syncfs, -1));
 }
 
 static bool can_use_keyrings(void) {
@@ -114,6 +136,10 @@ int probe_all(const char *writable_dir) {
                 return check;
         if (can_take_huge_pages())
                 return RUNNER_CHECK_HUGE_PAGES;
+        if (can_watch(writable_dir))
+                return RUNNER_CHECK_WATCHING;
+        if (can_sync())
+                return RUNNER_CHECK_SYNC;
         if (can_set_user_id(writable_dir))
                 return RUNNER_CHECK_SET_USER_ID;
         if (!is_refused(sched_setscheduler(0, SCHED_FIFO, &realtime)))

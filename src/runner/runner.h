@@ -68,8 +68,9 @@ int check_quick(const RunnerFacts *facts);
  * failure. */
 int check_all(const RunnerFacts *facts);
 
-/* huge-pages.c: from here on this process and its children get no huge page. Returns 0 or -errno. */
-int huge_pages_deny(void);
+/* call-filter.c: from here on this process and its children get no huge page, and neither notices nor leases
+ * by fcntl(). Returns 0 or -errno. */
+int call_filter_install(void);
 
 /* The parts that judge text, apart from where the text comes from. */
 int check_status_text(const char *proc_status);

@@ -133,6 +133,31 @@ def test_resources_of_the_whole_machine_cannot_be_taken():
         _finds_nothing(c, code)
 
 
+def test_what_others_open_cannot_be_watched():
+    # /usr is the same files for the host and all runs. inotify_init1, inotify_init, F_NOTIFY, F_SETLEASE; dup still works.
+    code = ("import ctypes, fcntl, os, signal\nl = ctypes.CDLL(None, use_errno=True)\n"
+            "for n in (294, 253):\n  if l.syscall(n, 0) != -1 or ctypes.get_errno() != 1: print('inotify', n, ctypes.get_errno())\n"
+            "signal.signal(signal.SIGIO, signal.SIG_IGN)\n"
+            "for where, command, value in (('/usr/bin', fcntl.F_NOTIFY, 0x80000001), ('/tmp/work', fcntl.F_NOTIFY, 1),\n"
+            "    ('/tmp/work/main.py', fcntl.F_SETLEASE, fcntl.F_RDLCK), ('/tmp/work', 1040, 0)):\n"
+            "  f = os.open(where, os.O_RDONLY)\n"
+            "  if l.fcntl(f, command, value) != -1 or ctypes.get_errno() != 1: print(where, command, ctypes.get_errno())\n"
+            "  os.close(fcntl.fcntl(f, fcntl.F_DUPFD_CLOEXEC, 50))\nprint('end')")
+    with Client() as c:
+        _finds_nothing(c, code)
+
+
+def test_disks_of_the_whole_machine_cannot_be_flushed():
+    code = ("import ctypes, os, sqlite3\nl = ctypes.CDLL(None, use_errno=True)\nf = os.open('/usr', os.O_RDONLY)\n"
+            "for call in (162, 0), (306, f):\n"
+            "  if l.syscall(*call) != -1 or ctypes.get_errno() != 1: print(call, ctypes.get_errno())\n"
+            "os.sync()\n"
+            "with open('a', 'wb') as a: a.write(b'x'); a.flush(); os.fsync(a.fileno()); os.fdatasync(a.fileno())\n"
+            "d = sqlite3.connect('b'); d.execute('create table t (a)'); d.commit()\nprint('end')")
+    with Client() as c:
+        _finds_nothing(c, code)
+
+
 def test_writable_places_are_small_tmpfs_and_nothing_else():
     code = ("import os, tempfile\nw = []\nfor d in ('/', '/usr', '/etc', '/var', '/var/tmp', '/tmp', '/tmp/work', '/dev', '/dev/shm', '/dev/mqueue', '/run', '/proc', '/zz'):\n"
             "  try:\n    f = os.path.join(d, 'x'); open(f, 'w').close(); os.unlink(f); w.append(d)\n  except OSError: pass\nprint(*w)\n"

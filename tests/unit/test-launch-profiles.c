@@ -134,6 +134,7 @@ TEST(install_on_a_server) {
                             "-" INIT "system" NS "/usr/bin/python3\n"
                             "-DynamicUser=yes\n"
                             "-TemporaryFileSystem=/zz/tmp" TMPFS_OPTIONS SHM_AND_RUN
+                            "-SystemCallFilter=~syncfs\n"
                             "-LimitFSIZE=1073741824\n"
                             "+Description=mcp-exec: installs packages\n"
                             "+" INIT "system" NS "--profile install /usr/bin/python3\n"
@@ -161,6 +162,7 @@ TEST(fetch_on_a_server) {
                             "-InaccessiblePaths=-+/sys -+/dev/pts -+/dev/ptmx\n"
                             "-PrivateNetwork=yes\n"
                             "-RestrictAddressFamilies=none\n"
+                            "-SystemCallFilter=~syncfs\n"
                             "-LimitFSIZE=1073741824\n"
                             "+Description=mcp-exec: fetches packages\n"
                             "+" INIT "system" NS "--profile fetch /usr/bin/python3\n"
@@ -188,6 +190,7 @@ TEST(a_user_has_no_other_user_to_be) {
 
         ASSERT_EQ_STR(text, "-Description=mcp-exec: sandbox of one Python program\n"
                             "-" INIT "user" NS "/usr/bin/python3\n"
+                            "-SystemCallFilter=~syncfs\n"
                             "-LimitFSIZE=1073741824\n"
                             "+Description=mcp-exec: installs packages\n"
                             "+" INIT "user" NS "--profile install /usr/bin/python3\n"

@@ -109,7 +109,8 @@ static void has_no(const char *text, const char *part) {
         "SystemCallErrorNumber=1\n"                                                                     \
         "SystemCallFilter=@system-service\n"                                                            \
         "SystemCallFilter=~@privileged @resources @keyring @debug @aio io_uring_setup io_uring_enter "  \
-        "io_uring_register userfaultfd\n"                                                              \
+        "io_uring_register userfaultfd inotify_init inotify_init1 sync\n"                               \
+        "SystemCallFilter=~syncfs\n"                                                                    \
         "MemoryMax=536870912\n"                                                                         \
         "MemorySwapMax=0\n"
 #define COMMON_7                                                                                        \

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 
-/* No huge pages. The administrator reserves them, for a database as a rule; no controller that systemd
- * knows counts them, and MemoryMax= does not either: one run could take them all. systemd has no property
- * for it, and its system call filter does not look at arguments, so this one is ours. It comes on top of
- * systemd's, which has refused the calls of other architectures already (SystemCallArchitectures=native).
- * The kernel remembers which calls a filter always allows: only these three cost anything. */
+/* Calls that are refused for one of their arguments. systemd's filter does not look at arguments, so this
+ * one is ours. It comes on top of systemd's, which has refused the calls of other architectures already
+ * (SystemCallArchitectures=native). The kernel remembers which calls a filter always allows: only these few
+ * cost anything.
+ *
+ * No huge pages: the administrator reserves them, for a database as a rule; no controller that systemd knows
+ * counts them, and MemoryMax= does not either: one run could take them all.
+ *
+ * No notices and no leases by fcntl(): /usr and a set of packages are the same files for all runs and for
+ * the host, so that a notice tells what others open there, and a lease lets them wait. inotify, which tells
+ * more, is refused by SystemCallFilter=. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -46,7 +53,17 @@
 #define DENY_MMAP DENY_FLAG(SYS_mmap, 3, MAP_HUGETLB)
 #endif
 
-int huge_pages_deny(void) {
+/* Leases on directories as well, which headers of today do not know (Linux 6.19). */
+#define F_SET_DELEGATION 1040
+
+#define DENY_WATCHING(call)                                                                                 \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned) (call), 0, 6), LOAD(ARGUMENT(1)),                    \
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_NOTIFY, 2, 0),                                        \
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLEASE, 1, 0),                                      \
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SET_DELEGATION, 0, 1), REFUSE,                        \
+                RETURN(SECCOMP_RET_ALLOW)
+
+int call_filter_install(void) {
         struct sock_filter filter[] = {
                 LOAD(offsetof(struct seccomp_data, nr)),
 #ifdef DENY_MMAP
@@ -54,6 +71,12 @@ int huge_pages_deny(void) {
 #endif
                 DENY_FLAG(SYS_memfd_create, 1, MFD_HUGETLB),
                 DENY_FLAG(SYS_shmget, 2, SHM_HUGETLB),
+#ifdef SYS_fcntl
+                DENY_WATCHING(SYS_fcntl),
+#endif
+#ifdef SYS_fcntl64
+                DENY_WATCHING(SYS_fcntl64),
+#endif
                 RETURN(SECCOMP_RET_ALLOW),
         };
         const struct sock_fprog program = { .len = ELEMENTSOF(filter), .filter = filter };
