@@ -58,15 +58,19 @@ def distribution(project, code=""):
     return stem + ".tar.gz", out.getvalue()
 
 
-def repository(directory, project, code=""):
-    """Makes DIRECTORY/PROJECT.git, with one commit, which it returns."""
+def repository(directory, project, code="", module=None):
+    """Makes DIRECTORY/PROJECT.git, with one commit, which it returns. module: URL of a repository that belongs to it."""
     work = pathlib.Path(directory, project)
     work.mkdir()
     for path, text in files_of(project, code).items():
         (work / path).write_text(text)
     environment = {"PATH": os.environ["PATH"], "HOME": str(work), "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org",
                    "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
-    for command in ("init -q -b main", "add .", "commit -q -m one", f"clone -q --bare . {work}.git"):
+    link = []
+    if module:
+        (work / ".gitmodules").write_text(f'[submodule "part"]\n\tpath = part\n\turl = {module}\n')
+        link = [f"update-index --add --cacheinfo 160000,{'1' * 40},part"]
+    for command in ("init -q -b main", "add .", *link, "commit -q -m one", f"clone -q --bare . {work}.git"):
         subprocess.run(["git", *command.split()], cwd=work, env=environment, check=True)
     return subprocess.run(["git", "rev-parse", "HEAD"], cwd=work, env=environment, check=True, capture_output=True,
                           text=True).stdout.strip()

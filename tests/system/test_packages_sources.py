@@ -38,8 +38,8 @@ print(mx_direct.x)
 try:
     socket.create_connection(("127.0.0.1", PORT), 5)
     print("connected")
-except OSError as e:
-    print(type(e).__name__)
+except OSError:
+    print("no network")
 """
 
 
@@ -52,8 +52,8 @@ def test_a_direct_url_is_fetched_where_that_is_allowed():
         index.files[file] = other.files[file] = content
         url = f"mx-direct @ {index.top}files/{file}"
         script = NO_NETWORK.replace("PORT", str(index.port))
-        assert output(client, script, url) == "5\nPermissionError\n"
-        assert output(client, script, f"{url}#sha256={digest}", "mx-base") == "5\nPermissionError\n"
+        assert output(client, script, url) == "5\nno network\n"
+        assert output(client, script, f"{url}#sha256={digest}", "mx-base") == "5\nno network\n"
         text = refusal(client, f"{url}#sha256={'0' * 64}")
         assert "hash" in text.lower(), text
         text = refusal(client, f"mx-direct @ {other.top}files/{file}")
@@ -67,7 +67,7 @@ def test_a_direct_url_is_fetched_where_that_is_allowed():
     with secure("AllowDirectUrls=yes", "InternalHosts=127.0.0.0/8") as (index, _), Client() as client, \
             wheels.Index(tls=index.tls) as other:
         other.files[file] = content
-        assert output(client, script, f"mx-direct @ {other.top}files/{file}") == "5\nPermissionError\n"
+        assert output(client, script, f"mx-direct @ {other.top}files/{file}") == "5\nno network\n"
         assert other.requests
     assert failed_units() == []
 

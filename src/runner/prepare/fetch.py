@@ -124,8 +124,12 @@ class Fetch:
         order = self.order
         environment = uv_environment(self.work)
         # One more try, for a connection that was lost; a dead index must be known within the budget.
-        environment.update({"UV_SYSTEM_CERTS": "1", "GIT_TERMINAL_PROMPT": "0", "UV_HTTP_RETRIES": "1",
-                            "UV_HTTP_TIMEOUT": seconds, "UV_HTTP_CONNECT_TIMEOUT": seconds})
+        environment.update({"UV_SYSTEM_CERTS": "1", "UV_HTTP_RETRIES": "1", "UV_HTTP_TIMEOUT": seconds,
+                            "UV_HTTP_CONNECT_TIMEOUT": seconds, "GIT_TERMINAL_PROMPT": "0"})
+        # What a repository has as its parts may be anywhere; https goes through the gate. uv copies with "file".
+        for i, (protocol, allow) in enumerate((("", "never"), ("https.", "always"), ("file.", "user"))):
+            environment |= {f"GIT_CONFIG_KEY_{i}": f"protocol.{protocol}allow", f"GIT_CONFIG_VALUE_{i}": allow,
+                            "GIT_CONFIG_COUNT": str(i + 1)}
         # Builds need programs; resolving needs none, and must not find git.
         if order["allow_source_builds"] or order["allow_vcs"]:
             environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -178,6 +179,18 @@ def test_a_repository_where_that_is_allowed():
             for wrong, kind in ((url + "@" + "0" * 40, "index"), (url.replace("mx-vcs.git", "other.git"), "index"),
                                 (url + "@no-such-branch", "index")):
                 equal((wrong, p.fetch([wrong], **order)[0]["error"]["kind"]), (wrong, kind))
+            # One that has others as its parts does not lead git past the gate.
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                listener.setblocking(False)
+                module = f"git://127.0.0.1:{listener.getsockname()[1]}/part"
+                sources.repository(index.repositories, "mx-parts", LOOK, module)
+                answer, _ = p.fetch([f"mx-parts @ git+{index.top}git/mx-parts.git"], **order)
+                try:
+                    listener.accept()
+                    raise AssertionError("git connected to " + module)
+                except BlockingIOError:
+                    pass
+                equal((answer.get("error", answer)["kind"], p.names()), ("index", []))
 
 
 def test_an_interpreter_from_a_mirror():
