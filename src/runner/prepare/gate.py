@@ -246,14 +246,14 @@ class Gate:
         if not host or not 0 < port < 65536:
             raise Refused(400)
         literal = literal_of(host)
+        if host.lower() == "localhost" or host.lower().endswith(".localhost"):
+            literal = LOOPBACK
+        # Other names are the proxy's to resolve, and its administrator's to deny.
+        if literal and not self.may(host, port, literal):
+            raise self.refusal(host)
         is_direct = not self.proxy or self.no_proxy.matches(host, port, literal)
         opening = b"HTTP/1.1 200 Connected\r\n\r\n" if method == "CONNECT" else b""
         if not is_direct:
-            # Other names are the proxy's to resolve, and its administrator's to deny.
-            if host == "localhost" or host.endswith(".localhost"):
-                literal = LOOPBACK
-            if literal and not self.may(host, port, literal):
-                raise self.refusal(host)
             if method == "CONNECT":
                 server, rest = self.tunnel(host, port)
                 return server, b"", opening + rest

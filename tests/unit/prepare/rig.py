@@ -66,6 +66,11 @@ def real_uv():
     return path
 
 
+def need(program):
+    if not shutil.which(program):
+        raise Skip(f"no {program} on this machine")
+
+
 class Prefix:
     """A directory in the place of /env; a real or a played uv. Use as a context manager."""
 

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import pathlib
-import shutil
 import socket
 import stat
 import subprocess
@@ -114,6 +113,7 @@ def test_a_source_is_built_only_where_that_is_allowed():
 
 def secure(p, **more):
     """(an index that speaks TLS, what an order needs for it)"""
+    rig.need("openssl")
     os.mkdir(p.top + "/ca")
     authority = proxies.Authority(p.top + "/ca")
     index = wheels.Index(tls=authority.tls)
@@ -152,8 +152,7 @@ def test_a_direct_url_where_that_is_allowed():
 
 
 def test_a_repository_where_that_is_allowed():
-    if not shutil.which("git"):
-        raise rig.Skip("no git on this machine")
+    rig.need("git")
     with prefix() as p:
         index, order = secure(p, allow_vcs=True)
         index.repositories = p.top + "/git"
