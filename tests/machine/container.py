@@ -14,8 +14,7 @@ import images
 import overlay
 
 BOOT_SECONDS = 90
-# The root as well: in a chroot a machine has not the root of its mount namespace for its own.
-NAMESPACES = ("-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w", "--")
+NAMESPACES = ("-m", "-u", "-i", "-n", "-p", "-C", "--")
 
 
 class Cgroup:
