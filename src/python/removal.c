@@ -3,6 +3,9 @@
 /* Removal: what is in a leaf belongs to the user who prepares, so a unit of that user empties it, and the
  * launcher, which owns the place, removes what is left. One at a time: nobody waits for it. */
 
+#include <errno.h>
+#include <unistd.h>
+
 #include "base/log.h"
 #include "exec/preparation.h"
 #include "exec/timer.h"
@@ -126,6 +129,14 @@ static void removal_empty(Removal *m) {
                 removal_fail(m, EIO, "its unit could not be started");
 }
 
+/* A launcher that died may have renamed it before it could say so. */
+static bool is_gone(const Python *p, const char *name) {
+        _cleanup_free_ char *path = NULL;
+
+        return str_printf(&path, "%s/%s", p->index.directory, name) >= 0 && access(path, F_OK) < 0 &&
+               errno == ENOENT;
+}
+
 static void removal_on_retired(int error, const char *text, void *userdata) {
         Removal *m = userdata;
         Python *p = m->python;
@@ -138,6 +149,8 @@ static void removal_on_retired(int error, const char *text, void *userdata) {
                 removal_empty(m);
                 return;
         }
+        if (error != 0 && error != ENOENT && error != EBUSY && is_gone(p, m->name))
+                error = 0;
         if (error != 0 && error != ENOENT) {
                 if (e)
                         e->is_retiring = false;

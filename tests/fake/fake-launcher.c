@@ -181,6 +181,10 @@ static void server_change_set(Server *s, const WireSet *set) {
                         r = -EBUSY;
         if (r == 0)
                 r = fake_sets_change(s->script, set);
+        if (s->script->drops_after_retire && set->action == WIRE_SET_RETIRE) {
+                (void) sd_event_exit(s->event, 0);
+                return;
+        }
         wire_header_init(&m, WIRE_SET_DONE, set->header.job_id);
         m.set_done.error = (uint32_t) -r;
         wire_set_text(m.set_done.text, sizeof(m.set_done.text), r < 0 ? strerror(-r) : "");

@@ -52,6 +52,7 @@ typedef struct FakeScript {
         bool closes_at_once;                       /* instead of HELLO */
         bool refuses;                              /* HELLO with verdict REFUSED */
         bool is_user;                              /* a user's manager */
+        bool drops_after_retire;                   /* a set became a leaf, and nobody is told */
         uint64_t hello_delay_usec;
         const char *interpreter;                   /* default /bin/sh */
         const char *extra_interpreters[WIRE_INTERPRETERS_MAX - 1];

@@ -159,6 +159,26 @@ TEST(sets_are_prepared_ahead_listed_and_removed) {
         python_rig_teardown(r);
 }
 
+TEST(a_set_that_a_dying_launcher_retired_is_removed_to_the_end) {
+        PythonRig *r = python_rig_setup();
+        Answer a = {}, removed = {}, list = {};
+        const PythonScript script = { .text = "", .dependencies = (char *const[]){ (char[]){ "alpha" }, NULL } };
+
+        r->script.drops_after_retire = true;
+        python_rig_start(r);
+        ASSERT_EQ_INT(python_prepare(r->python, &script, on_phase, on_prepared, &a, NULL), 0);
+        ASSERT_TRUE(rig_wait(r->rig, is_answered, &a));
+        ASSERT_EQ_STR(a.error, "");
+
+        ASSERT_EQ_INT(python_remove_set(r->python, a.environment, on_removed, &removed), 0);
+        ASSERT_TRUE(rig_wait(r->rig, is_answered, &removed));
+        ASSERT_EQ_STR(removed.error, "0");
+        assert_clean(r, 0);
+        ASSERT_EQ_INT(python_foreach_set(r->python, list_set, &list), 0);
+        ASSERT_EQ_UINT(list.n, 0);
+        python_rig_teardown(r);
+}
+
 /* ---- One answer makes another client leave ---- */
 
 typedef struct Rival {
