@@ -11,18 +11,13 @@
 
 #include "exec/request.h"
 
-#define CODE_FRAME_HEADER_BYTES 40
-#define CODE_FRAME_FILE_BYTES 12 /* before each file: the lengths of its name and of its content */
-#define CODE_FRAME_MAGIC "MXCODE1\n"
-#define CODE_FRAME_UNBUFFERED (UINT32_C(1) << 0) /* what was printed survives a kill */
+#define CODE_FRAME_HEADER_BYTES 24
+#define CODE_FRAME_MAGIC "MXCODE2\n"
 
 typedef struct CodeFrame {
         uint8_t header[CODE_FRAME_HEADER_BYTES];
-        uint8_t file_header[CODE_FRAME_FILE_BYTES];
-        struct iovec parts[3]; /* header, code, stdin; then of each file header, name, content */
+        struct iovec parts[3]; /* header, code, stdin */
         size_t i_part;         /* parts become shorter while they are sent */
-        const ExecInputFile *files;
-        size_t n_files, i_file;
 } CodeFrame;
 
 /* The request is borrowed until the frame is sent. */

@@ -3,7 +3,7 @@
 
 Installed as sitecustomize.py and imported by the site module, before the interpreter opens the script it was started
 with ("main.py", a relative name that does not exist yet). It says READY on the control socket (fd 0), receives the
-program, its standard input and its files, puts them in place, and leaves by an ImportError that site takes for "there
+program and its standard input, puts them in place, and leaves by an ImportError that site takes for "there
 is no sitecustomize". Then the interpreter runs main.py as it runs any script, and no frame, module, descriptor or
 variable of ours is left. The protocol and the reasons are in README.md beside the source.
 
@@ -21,10 +21,8 @@ import sys
 
 CONTROL_FD = 0
 READY = b"MXREADY\n"
-CODE = b"MXCODE1\n"
-HEADER_BYTES = 40
-FLAG_UNBUFFERED = 1
-FLAGS_KNOWN = FLAG_UNBUFFERED
+CODE = b"MXCODE2\n"
+HEADER_BYTES = 24
 
 # Numbers of src/runner/checks.h; a unit test compares them.
 EXIT_CHECK = 100
@@ -34,8 +32,6 @@ CHECK_INTERPRETER = 4
 # What the kernel lets an unprivileged process make of a pipe (/proc/sys/fs/pipe-max-size, by default).
 PIPE_BYTES_MAX = 1 << 20
 PIPE_BYTES_DEFAULT = 1 << 16
-CHUNK_BYTES = 1 << 18
-FILE_NAME_BYTES_MAX = 255
 OPEN_UP_ENTRIES_MAX = 1000
 
 
@@ -64,14 +60,6 @@ def say_ready(work):
         posix.close(directory)
 
 
-def read_some(n_bytes):
-    """Up to n_bytes of the message. At the end of the stream this unit is not needed: it goes without a word."""
-    data = posix.read(CONTROL_FD, min(n_bytes, CHUNK_BYTES))
-    if not data:
-        posix._exit(0)
-    return data
-
-
 def read_exactly(n_bytes):
     """Exactly n_bytes of the message, in memory once."""
     buffer = bytearray(n_bytes)
@@ -85,45 +73,16 @@ def read_exactly(n_bytes):
     return buffer
 
 
-def read_number(n_bytes):
-    return int.from_bytes(read_exactly(n_bytes), "little")
-
-
 def write_all(fd, data):
     view = memoryview(data)
     while view:
         view = view[posix.write(fd, view):]
 
 
-def create(path):
-    """A new file for the program. O_EXCL: two files of one name would be a message that contradicts itself."""
-    return posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o644)
-
-
 def write_file(path, data):
-    fd = create(path)
+    fd = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o644)
     try:
         write_all(fd, data)
-    finally:
-        posix.close(fd)
-
-
-def receive_file(work):
-    """One file from the message into the working directory, without ever holding all of it in memory."""
-    name_bytes = read_number(4)
-    n_left = read_number(8)
-    if not 0 < name_bytes <= FILE_NAME_BYTES_MAX:
-        raise Malformed
-    # Checked by the daemon as well. A name that is a path would write elsewhere in the sandbox.
-    name = bytes(read_exactly(name_bytes))
-    if b"/" in name or b"\0" in name or name in (b".", b"..", b"main.py"):
-        raise Malformed
-    fd = create(work.encode() + b"/" + name)
-    try:
-        while n_left:
-            data = read_some(n_left)
-            write_all(fd, data)
-            n_left -= len(data)
     finally:
         posix.close(fd)
 
@@ -175,24 +134,6 @@ def put_stdin(data):
     text = _io.TextIOWrapper(binary, old.encoding, old.errors, "\n", write_through=old.write_through)
     text.mode = "r"
     sys.stdin = sys.__stdin__ = text
-
-
-def buffer_stdout():
-    """Gives the program the interpreter's ordinary buffered stdout (init starts it unbuffered)."""
-    binary = _io.open(1, "wb", closefd=False)
-    binary.raw.name = "<stdout>"
-    text = _io.TextIOWrapper(binary, sys.stdout.encoding, sys.stdout.errors, "\n")
-    text.mode = "w"
-    sys.stdout = sys.__stdout__ = text
-
-
-def set_environment(block, environ):
-    """Adds "NAME=value\\0..." to the environment."""
-    for entry in bytes(block).split(b"\0")[:-1]:
-        name, separator, value = entry.partition(b"=")
-        if not name or not separator:
-            raise Malformed
-        environ[name.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
 
 
 def prefer_fork():
@@ -289,25 +230,15 @@ def forget_ourselves(environ):
     sys.path_importer_cache.pop(here, None)
 
 
-def receive_program(work, environ):
+def receive_program(work):
     """The whole message of the daemon: everything in place, and the control socket closed."""
     header = bytes(read_exactly(HEADER_BYTES))
-    flags = int.from_bytes(header[8:12], "little")
-    n_files = int.from_bytes(header[12:16], "little")
-    code_bytes, stdin_bytes, environ_bytes = (int.from_bytes(header[i:i + 8], "little") for i in (16, 24, 32))
-    if header[:8] != CODE or flags & ~FLAGS_KNOWN:
+    code_bytes, stdin_bytes = (int.from_bytes(header[i:i + 8], "little") for i in (8, 16))
+    if header[:8] != CODE:
         raise Malformed
 
     write_file(work + "/main.py", read_exactly(code_bytes))
-    stdin = read_exactly(stdin_bytes)
-    set_environment(read_exactly(environ_bytes), environ)
-    for _ in range(n_files):
-        receive_file(work)
-
-    put_stdin(stdin)
-    if not flags & FLAG_UNBUFFERED:
-        del environ["PYTHONUNBUFFERED"]
-        buffer_stdout()
+    put_stdin(read_exactly(stdin_bytes))
 
 
 def run(environ):
@@ -315,7 +246,7 @@ def run(environ):
     prefix = environ.get("VIRTUAL_ENV")
     say_ready(work)
     try:
-        receive_program(work, environ)
+        receive_program(work)
     except OSError as error:
         # Most likely the tmpfs cannot hold what the daemon sent; the caller can do something about it.
         give_up(1, f"the program could not be put in place: {error.strerror}")

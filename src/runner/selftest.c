@@ -58,7 +58,7 @@ static bool receive_ready(int fd) {
 static bool send_program(int fd) {
         char code[] = "import sys\nsys.exit(73 if sys.stdin.read() == 'in' else 1)\n";
         char input[] = "in";
-        unsigned char header[40] = "MXCODE1\n";
+        unsigned char header[24] = "MXCODE2\n";
         struct iovec parts[] = {
                 { .iov_base = header, .iov_len = sizeof(header) },
                 { .iov_base = code, .iov_len = sizeof(code) - 1 },
@@ -67,11 +67,8 @@ static bool send_program(int fd) {
         const struct msghdr message = { .msg_iov = parts, .msg_iovlen = ELEMENTSOF(parts) };
         size_t n = sizeof(header) + sizeof(code) - 1 + sizeof(input) - 1;
 
-        put_le(header + 8, 1, 4);
-        put_le(header + 12, 0, 4);
-        put_le(header + 16, sizeof(code) - 1, 8);
-        put_le(header + 24, sizeof(input) - 1, 8);
-        put_le(header + 32, 0, 8);
+        put_le(header + 8, sizeof(code) - 1, 8);
+        put_le(header + 16, sizeof(input) - 1, 8);
 
         return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t) n;
 }

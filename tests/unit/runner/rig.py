@@ -34,13 +34,10 @@ def checks():
     return {name: int(number) for number, name in re.findall(r"X\((\d+), ([A-Z_]+),", text)}
 
 
-def message(code=b"", stdin=b"", environ=b"", files=(), flags=1, magic=b"MXCODE1\n", n_files=None):
+def message(code=b"", stdin=b"", magic=b"MXCODE2\n"):
     """The daemon's one message."""
     code, stdin = (part.encode() if isinstance(part, str) else part for part in (code, stdin))
-    header = struct.pack("<8sIIQQQ", magic, flags, len(files) if n_files is None else n_files, len(code), len(stdin),
-                         len(environ))
-    return header + code + stdin + environ + b"".join(
-        struct.pack("<IQ", len(name), len(content)) + name + content for name, content in files)
+    return struct.pack("<8sQQ", magic, len(code), len(stdin)) + code + stdin
 
 
 class Run:
