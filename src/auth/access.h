@@ -10,8 +10,8 @@
  *
  * LIMIT is parallel, queue, rate (programs a minute), timeout or memory. The first three are those of all
  * users together whom a delegating token or the proxy names; user-parallel, user-queue and user-rate those
- * of each of them. Tokens are random and long, so a
- * plain digest is as good as a slow one: there is nothing to guess. */
+ * of each of them. Tokens are random and long, so a plain digest is as good as a slow one: there is nothing
+ * to guess. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,8 +11,7 @@
 
 enum {
         _AUTH_E_SUCCESS,
-        AUTH_E_DENIED, /* *reterr_message (allocated): who was refused and what the administrator does about
-                          it */
+        AUTH_E_DENIED, /* *reterr_message (allocated): who was refused, and the administrator's remedy */
         AUTH_E_USER, /* X-MCP-User: not allowed, missing where it is needed, or not a name */
 };
 

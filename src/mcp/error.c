@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
+/* Replies that are errors of the protocol. */
+
 #include <errno.h>
 #include <stdio.h>
 

@@ -34,7 +34,7 @@ typedef struct SetIndex {
 
 void set_index_done(SetIndex *x);
 
-/* Forgets everything if it is another directory than before. */
+/* The sets of another directory than before go with the next scan, for runs may use them. */
 void set_index_set_directory(SetIndex *x, const char *directory, bool is_shared);
 
 /* Looks what is there. on_leaf (may be NULL) is called for each "NAME.tmp", on_broken for each set that is

@@ -192,10 +192,8 @@ static const char* find_problem(const Python *p, const WireHello *hello) {
                                              "is missing. Administrators: install uv, or set UvPath=.";
         if (p->settings->packages.is_offline)
                 return "These packages have not been prepared, and this server fetches none (Offline=yes). "
-                       "Use "
-                       "what is there; administrators: prepare them with mcp-exec env prepare on a server "
-                       "that "
-                       "may.";
+                       "Use what is there; administrators: prepare them with mcp-exec env prepare on a "
+                       "server that may.";
         return NULL;
 }
 

@@ -8,8 +8,7 @@
 /* Whoever waits for an answer of PARSE. Embedded in its owner; zeroed it waits for nothing. */
 typedef struct ParseClient ParseClient;
 struct ParseClient {
-        /* parsed: NULL when nothing was found out; message says why then. Never from within parse_submit().
-         */
+        /* parsed is NULL when nothing was found out; message says why then. Never within parse_submit(). */
         void (*on_parsed)(ParseClient *c, Parsed *parsed, const char *message);
         Parse *parse;
         LIST_LINK(ParseClient) clients;

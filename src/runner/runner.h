@@ -22,13 +22,13 @@ typedef enum RunnerNamespace {
         _RUNNER_NS_MAX,
 } RunnerNamespace;
 
-/* What the launcher knows about the world outside, to compare with what is seen inside. */
 typedef enum RunnerProfile {
         RUNNER_PROFILE_RUN,     /* and parse: a user and a network of its own */
         RUNNER_PROFILE_FETCH,   /* the host's network, the user who owns the sets */
         RUNNER_PROFILE_INSTALL, /* the same without network */
 } RunnerProfile;
 
+/* What the launcher knows about the world outside, to compare with what is seen inside. */
 typedef struct RunnerFacts {
         bool is_selftest;
         bool is_user;                           /* a user's service manager: we are PID 1 of a namespace */

@@ -19,7 +19,6 @@
  * one CPU's worth of time. The launcher sets these in the unit. */
 static const char *const thread_counts[] = {
         "BLIS_NUM_THREADS",
-        "GOTO_NUM_THREADS",
         "MKL_NUM_THREADS",
         "NUMBA_NUM_THREADS",
         "NUMEXPR_MAX_THREADS",
@@ -28,7 +27,6 @@ static const char *const thread_counts[] = {
         "OPENBLAS_NUM_THREADS",
         "POLARS_MAX_THREADS",
         "RAYON_NUM_THREADS",
-        "TOKIO_WORKER_THREADS",
         "VECLIB_MAXIMUM_THREADS",
 };
 

@@ -199,15 +199,12 @@ static const char* controllers_remedy(const CheckContext *c, unsigned missing, b
 
         if (is_user && !is_missing_everywhere)
                 return "Give user managers the controllers: a drop-in for user@.service with \"[Service]\" "
-                       "and "
-                       "\"Delegate=cpu memory pids\", then log in again.";
+                       "and \"Delegate=cpu memory pids\", then log in again.";
         if (c->is_in_container)
                 return "The container's host keeps the controllers for itself (cgroup v1, or no "
-                       "delegation): run "
-                       "mcp-exec on a host or in a virtual machine.";
+                       "delegation): run mcp-exec on a host or in a virtual machine.";
         return "Boot with cgroup v2 only (kernel options systemd.unified_cgroup_hierarchy=1 and, on some "
-               "boards, "
-               "cgroup_enable=memory).";
+               "boards, cgroup_enable=memory).";
 }
 
 static void check_controllers(CheckContext *c) {
@@ -336,8 +333,7 @@ void check_user_manager(CheckContext *c) {
         if (stat(path, &st) < 0 || st.st_uid != c->uid) {
                 (void) str_printf(&remedy,
                                   "Log in on the machine's console or by ssh, or run \"sudo loginctl "
-                                  "enable-linger %s\" "
-                                  "(package libpam-systemd and dbus-user-session).",
+                                  "enable-linger %s\" (package libpam-systemd and dbus-user-session).",
                                   c->user_name);
                 check_add(&c->report, CHECK_FAIL, "user manager", remedy,
                           "%s has no service manager of its own running (no /run/user/%u)",

@@ -74,8 +74,7 @@ static int add_sockets(ServiceSockets *sockets, const ServeOptions *options, con
 
         if (sockets->n_sockets == 0) {
                 log_error("There is nothing to listen on: start it with \"systemctl start "
-                          "mcp-exec.socket\", or say "
-                          "--listen ADDRESS");
+                          "mcp-exec.socket\", or say --listen ADDRESS");
                 return COMMAND_USAGE;
         }
         /* With systemd's sockets the Unix socket is served all the same, and HTTP answers 503 with the

@@ -176,8 +176,7 @@ static void reload_service(const TokenFile *f) {
         (void) posix_spawn_file_actions_destroy(&actions);
         if (status != 0)
                 log_warning("The service could not be reloaded; the change is in effect after \"systemctl "
-                            "reload "
-                            "mcp-exec.service\"");
+                            "reload mcp-exec.service\"");
 }
 
 /* Everything but the line of this token. */
@@ -232,8 +231,7 @@ static int read_token(char **ret) {
                 explicit_bzero(text, strlen(text));
                 free(text);
                 log_error("A token is one line of at least %d visible ASCII characters, and random: its "
-                          "digest "
-                          "must not be worth guessing at",
+                          "digest must not be worth guessing at",
                           TOKEN_CHARS_MIN);
                 return -EINVAL;
         }

@@ -144,10 +144,9 @@ static int write_get_run(const ToolRegistry *registry, McpVersion version, JsonW
         (void) snprintf(description, sizeof(description),
                         "Tells how a program is doing that exec or execute_python answered with status "
                         "\"running\": what it printed since the last look while it runs, the whole result "
-                        "once it has ended. "
-                        "With offset it reads all captured output page by page, also of a finished program "
-                        "whose output was truncated; next_offset is there as long as there is more. Results "
-                        "are kept for %s after the end.",
+                        "once it has ended. With offset it reads all captured output page by page, also of "
+                        "a finished program whose output was truncated; next_offset is there as long as "
+                        "there is more. Results are kept for %s after the end.",
                         size_text_usec(registry->settings->result_keep_usec).text);
         exec_tool_write_head(w, version, tool_get_run.name, title, description, strlen(description));
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);

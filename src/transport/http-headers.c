@@ -170,8 +170,7 @@ static int authenticate(HttpRequest *q, const HttpHeaders *h) {
                 return refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
                               "This server has no token set and so serves nobody over HTTP. The "
                               "administrator makes one with \"mcp-exec token add NAME\" (or sets "
-                              "MCP_EXEC_AUTH_TOKEN), or "
-                              "starts it with --no-auth.");
+                              "MCP_EXEC_AUTH_TOKEN), or starts it with --no-auth.");
         r = auth_http(&facts, &q->principal);
         if (r == AUTH_E_DENIED)
                 return refuse(q, MHD_HTTP_UNAUTHORIZED, MCP_ERROR_REFUSED,
@@ -333,8 +332,7 @@ int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const c
         if (!is_from_here(q, h))
                 return refuse(q, MHD_HTTP_FORBIDDEN, MCP_ERROR_REFUSED,
                               "The Host or Origin header names a site this server does not know. The "
-                              "administrator "
-                              "can add it to AllowedHosts= in mcp-exec.conf.");
+                              "administrator can add it to AllowedHosts= in mcp-exec.conf.");
         if (!is_found)
                 return refuse(q, MHD_HTTP_NOT_FOUND, 0,
                               "Nothing here. The MCP endpoint is /mcp; it takes a static token and offers "

@@ -77,8 +77,6 @@ const char* http_limits_message(const HttpConnection *c) {
                        "Too many connections to this server (MaxConnections=); try again later.";
 }
 
-/* The library's timeout is one of silence: a header that grows by a letter now and then would hold its place
- * for ever. */
 /* The client ended what it sends, all of it was read, and it is not a whole request. The library reads once
  * for each edge of epoll(7), and so misses an end that comes together with the last data. */
 static bool connection_is_cut(const HttpConnection *c) {
@@ -89,6 +87,8 @@ static bool connection_is_cut(const HttpConnection *c) {
                ioctl(c->fd, FIONREAD, &n_unread) >= 0 && n_unread == 0;
 }
 
+/* The library's timeout is one of silence: a header that grows by a letter now and then would hold its place
+ * for ever. */
 static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata) {
         const HttpServer *s = userdata;
         uint64_t now = now_monotonic_usec();

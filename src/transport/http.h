@@ -84,4 +84,3 @@ void http_no_memory_send(int fd); /* to a connection that the library does not h
 void http_limits_admit(HttpConnection *c, const struct sockaddr *address); /* when it is new */
 const char* http_limits_message(const HttpConnection *c);
 int http_limits_start(HttpServer *s); /* watches for slow headers */
-

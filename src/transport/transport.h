@@ -30,8 +30,8 @@ typedef struct LineTransportParameters {
          * transport (in here or later, never from within another call of it). */
         void (*on_closed)(LineTransport *t, void *userdata);
         void *userdata;
-        struct MemoryBudget
-                *budget; /* shared by the connections of one listener; NULL: only the limits of this file */
+        /* Shared by the connections of one listener; NULL: only the limits of this file. */
+        struct MemoryBudget *budget;
 } LineTransportParameters;
 
 /* Takes the fds on success only. 0..2 are not closed at the end but given back as they were: not
