@@ -45,8 +45,10 @@ static const Key keys[] = {
         K("Server", "Endpoints", KIND_ENDPOINTS, endpoints, 0, 0, "sse healthz readyz metrics"),
 
         K("Exec", "MaxParallel", KIND_COUNT, max_parallel, 0, SETTINGS_PARALLEL_MAX, "0"),
-        K("Exec", "QueueMax", KIND_COUNT, queue_max, 0, 65536, "64"),
-        K("Exec", "QueueMaxPerUser", KIND_COUNT, queue_max_per_user, 0, 65536, "16"),
+        K("Exec", "QueueMax", KIND_COUNT, queue_max, 0, 65536, "256"),
+        K("Exec", "QueueMaxPerUser", KIND_COUNT, queue_max_per_user, 0, 65536, "64"),
+        /* What they hold is their code and input: as much as MaxCodeBytes= and MaxStdinBytes= each. */
+        K("Exec", "QueueMemoryMax", KIND_BYTES, queue_memory_max_bytes, MIB, 16 * GIB, "128M"),
         /* An idle interpreter each. */
         K("Exec", "PoolSize", KIND_COUNT, pool_size, 0, SETTINGS_POOL_MAX, "1"),
         /* Shorter, a pool only burns CPU; longer, RuntimeMaxSec stops being a backstop. */

@@ -57,14 +57,14 @@ typedef struct Settings {
         unsigned max_parallel;        /* MaxParallel=, 0 = number of CPUs */
         unsigned queue_max;           /* QueueMax=: waiting runs, all principals */
         unsigned queue_max_per_user;  /* QueueMaxPerUser= */
+        uint64_t queue_memory_max_bytes; /* QueueMemoryMax=: code and input of waiting runs */
         unsigned pool_size;           /* PoolSize=: warm units kept ready */
         uint64_t pool_idle_usec;      /* PoolIdleSec=: a warm unit's life while it waits */
         uint64_t default_timeout_usec, max_timeout_usec; /* DefaultTimeoutSec=, MaxTimeoutSec= */
         uint64_t sync_limit_usec;     /* SyncLimitSec=: calls without progress end then; 0 = never */
         uint64_t result_keep_usec;    /* ResultKeepSec=: for get_run, after the end */
         uint64_t result_memory_max_bytes; /* ResultMemoryMax=: of all results that are kept */
-        uint64_t max_code_bytes;      /* MaxCodeBytes= */
-        uint64_t max_stdin_bytes;     /* MaxStdinBytes= */
+        uint64_t max_code_bytes, max_stdin_bytes; /* MaxCodeBytes=, MaxStdinBytes= */
         uint64_t max_output_bytes;    /* MaxOutputBytes=: captured, per stream */
         uint64_t max_reply_chars;     /* MaxReplyChars=: shown in one reply, per stream */
         unsigned max_files;           /* MaxFiles=: listed of those a program left; 0 = none are collected */

@@ -5,6 +5,8 @@
 #include "base/strv.h"
 #include "exec/engine.h"
 
+#define QUEUE_MEMORY_USERS 4 /* so many can fill the memory of the queue together, not one alone */
+
 ExecJob* job_of_queue_item(QueueItem *item) {
         return (ExecJob*) ((char*) item - offsetof(ExecJob, queue_item));
 }
@@ -126,9 +128,53 @@ static size_t share_n_waiting(const Share *s, const CountLimits *l, size_t n_sta
         return n + s->n_preparing;
 }
 
+static uint64_t request_n_bytes(const ExecRequest *r) {
+        uint64_t n = (uint64_t) r->code_bytes + r->stdin_bytes;
+
+        for (size_t i = 0; i < r->n_files; i++)
+                n += r->files[i].n_bytes;
+        return n;
+}
+
+/* What those that wait hold in memory until they start; principal NULL: of everybody. */
+static uint64_t engine_n_waiting_bytes(const ExecEngine *e, const char *principal) {
+        uint64_t n = 0;
+
+        for (const QueueLine *l = e->queue.lines.first; l; l = l->lines.next)
+                if (!principal || streq(l->principal, principal))
+                        for (QueueItem *i = l->items.first; i; i = i->items.next)
+                                n += request_n_bytes(job_of_queue_item(i)->request);
+        for (const ExecJob *j = e->preparing.first; j; j = j->waiting.next)
+                if (!principal || streq(j->request->principal, principal))
+                        n += request_n_bytes(j->request);
+        return n;
+}
+
+/* Small programs may be many, large ones few. One that finds nobody waiting may wait whatever its size,
+ * which has a bound of its own; so may the first of a user where all fit. Returns 0 or EXEC_E_BUSY. */
+static int engine_admit_bytes(const ExecEngine *e, const ExecRequest *request, char **reterr_message) {
+        uint64_t max = e->settings->queue_memory_max_bytes, n_new = request_n_bytes(request), n_all, n_own;
+
+        n_all = engine_n_waiting_bytes(e, NULL);
+        n_own = engine_n_waiting_bytes(e, request->principal);
+        if (n_all > 0 && n_all + n_new > max) {
+                (void) str_printf(reterr_message, "The service is busy: the programs and inputs that wait "
+                                                  "take as much memory as they may. Try again in some "
+                                                  "seconds.");
+                return EXEC_E_BUSY;
+        }
+        if (n_own > 0 && n_own + n_new > max / QUEUE_MEMORY_USERS) {
+                (void) str_printf(reterr_message, "The service is busy: the programs and inputs of yours "
+                                                  "that wait take as much memory as those of one user may. "
+                                                  "Try again when some of them have ended.");
+                return EXEC_E_BUSY;
+        }
+        return 0;
+}
+
 /* Not at once: may it wait? Returns 0 or EXEC_E_BUSY. */
-static int engine_admit_to_queue(const ExecEngine *e, const PrincipalLimits *l, const Share *own,
-                                 const Share *whole, char **reterr_message) {
+static int engine_admit_to_queue(const ExecEngine *e, const ExecRequest *request, const PrincipalLimits *l,
+                                 const Share *own, const Share *whole, char **reterr_message) {
         size_t n_all = e->n_active + engine_n_startable(e);
         size_t n_running = MIN_OF(n_all, (size_t) e->n_slots), n_starting = n_running - e->n_active;
         size_t n_waiting = e->queue.n_items - n_starting + e->n_preparing;
@@ -163,7 +209,7 @@ static int engine_admit_to_queue(const ExecEngine *e, const PrincipalLimits *l, 
                                   own->is_held_back ? own->n_running : n_running, n_own, own_max);
                 return EXEC_E_BUSY;
         }
-        return 0;
+        return engine_admit_bytes(e, request, reterr_message);
 }
 
 int engine_admit(const ExecEngine *e, const ExecRequest *request, PrincipalLimits *limits,
@@ -196,5 +242,5 @@ int engine_admit(const ExecEngine *e, const ExecRequest *request, PrincipalLimit
         if (e->n_active + engine_n_startable(e) + (needs_packages ? e->n_preparing : 0) < e->n_slots &&
             !own.is_held_back && !whole.is_held_back)
                 return 0;
-        return engine_admit_to_queue(e, limits, &own, &whole, reterr_message);
+        return engine_admit_to_queue(e, request, limits, &own, &whole, reterr_message);
 }

@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import pathlib
 import shlex
 import shutil
 import signal
@@ -93,6 +94,7 @@ def cmd_deb(arguments):
     if arguments.lintian:
         package.lint(arguments.suite)
     if arguments.output:
+        pathlib.Path(arguments.output).mkdir(parents=True, exist_ok=True)
         print(shutil.copy(package.deb(arguments.suite), arguments.output))
     else:
         for file in sorted(folder.iterdir()):

@@ -131,6 +131,71 @@ TEST(one_principal_cannot_fill_the_queue) {
         rig_teardown(rig);
 }
 
+TEST(fifty_calls_of_one_client_are_not_told_that_the_service_is_busy) {
+        Rig *rig = rig_setup(NULL);
+        char message[512];
+        Run runs[50];
+
+        rig->settings->max_parallel = 2;
+        for (int i = 0; i < 50; i++)
+                ASSERT_EQ_INT(rig_submit_as(rig, runs + i, "a", "true", NULL, 10 * USEC_PER_SEC, message),
+                              0);
+        for (int i = 0; i < 50; i++) {
+                ASSERT_TRUE(rig_wait_done(rig, runs + i));
+                assert_status(runs + i, EXEC_OK);
+        }
+        rig_teardown(rig);
+}
+
+TEST(what_waits_has_a_bound_in_bytes_for_one_user_and_for_all) {
+        static const char program[] = "true #0123456789012345678901234"; /* 31 characters */
+        Rig *rig = rig_setup(NULL);
+        char message[512];
+        Run first, runs[8], more;
+
+        rig->settings->max_parallel = 1;
+        rig->settings->queue_memory_max_bytes = 8 * strlen(program);
+        rig_submit(rig, &first, "sleep 0.3");
+        rig_turn(rig, 50 * USEC_PER_MSEC);
+        for (int i = 0; i < 8; i++) {
+                const char user[] = { (char) ('a' + i / 2), 0 };
+
+                ASSERT_EQ_INT(submit_as(rig, runs + i, user, program, message), 0);
+                if (i != 1)
+                        continue;
+                ASSERT_EQ_INT(submit_as(rig, &more, "a", "true", message), EXEC_E_BUSY);
+                ASSERT_EQ_STR(message, "The service is busy: the programs and inputs of yours that wait "
+                                       "take as much memory as those of one user may. Try again when some "
+                                       "of them have ended.");
+        }
+        ASSERT_EQ_INT(submit_as(rig, &more, "e", "true", message), EXEC_E_BUSY);
+        ASSERT_EQ_STR(message, "The service is busy: the programs and inputs that wait take as much memory "
+                               "as they may. Try again in some seconds.");
+        ASSERT_TRUE(rig_wait_done(rig, &first));
+        for (int i = 0; i < 8; i++)
+                ASSERT_TRUE(rig_wait_done(rig, runs + i));
+        ASSERT_EQ_INT(submit_as(rig, &more, "e", program, message), 0);
+        ASSERT_TRUE(rig_wait_done(rig, &more));
+        rig_teardown(rig);
+}
+
+TEST(a_program_larger_than_the_queues_memory_may_wait_alone) {
+        Rig *rig = rig_setup(NULL);
+        char message[512];
+        Run first, runs[2];
+
+        rig->settings->max_parallel = 1;
+        rig->settings->queue_memory_max_bytes = 2;
+        rig_submit(rig, &first, "sleep 0.3");
+        rig_turn(rig, 50 * USEC_PER_MSEC);
+        ASSERT_EQ_INT(submit_as(rig, runs, "a", "true", message), 0);
+        ASSERT_EQ_INT(submit_as(rig, runs + 1, "b", "true", message), EXEC_E_BUSY);
+        ASSERT_TRUE(rig_wait_done(rig, &first));
+        ASSERT_TRUE(rig_wait_done(rig, runs));
+        assert_status(runs, EXEC_OK);
+        rig_teardown(rig);
+}
+
 TEST(cancel_in_the_queue_starts_nothing) {
         Rig *rig = rig_setup(NULL);
         Run first, second;

@@ -21,7 +21,7 @@ import test_http_access as http_access
 ROUNDS = 10
 CALLS_PER_ROUND = 1000
 N_LINE, N_BRIDGE, N_LEGACY, N_MODERN, N_SINGLE, N_SSE = 70, 10, 50, 40, 10, 10     # 200 connections, SSE has two each
-# Of one principal at a time: more would be told that the service is busy (QueueMaxPerUser=16, QueueMax=64).
+# Of one principal at a time: more would be told that the service is busy (QueueMaxPerUser=64, QueueMax=256).
 AT_ONCE = 12
 
 
