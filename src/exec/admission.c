@@ -129,11 +129,7 @@ static size_t share_n_waiting(const Share *s, const CountLimits *l, size_t n_sta
 }
 
 static uint64_t request_n_bytes(const ExecRequest *r) {
-        uint64_t n = (uint64_t) r->code_bytes + r->stdin_bytes;
-
-        for (size_t i = 0; i < r->n_files; i++)
-                n += r->files[i].n_bytes;
-        return n;
+        return (uint64_t) r->code_bytes + r->stdin_bytes;
 }
 
 /* What those that wait hold in memory until they start; principal NULL: of everybody. */
