@@ -46,6 +46,23 @@ static const char *const manager_made_variables[] = {
         "XDG_RUNTIME_DIR",
 };
 
+/* What the dynamic loader obeys before init's first instruction. Of a manager's environment we know what it
+ * was when we asked (see fill_unset_environment()), and people set these later. */
+static const char *const loader_variables[] = {
+        "GLIBC_TUNABLES",
+        "LD_AUDIT",
+        "LD_BIND_NOW",
+        "LD_DEBUG",
+        "LD_DEBUG_OUTPUT",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "LD_PROFILE",
+        "LD_SHOW_AUXV",
+        "LD_TRACE_LOADED_OBJECTS",
+        "LD_VERBOSE",
+        "LD_WARN",
+};
+
 /* What of the host is seen inside. numpy finds its BLAS only through /etc/alternatives. Three is few on
  * purpose: each costs a millisecond per run; /usr comes first, /bin, /lib and the like are links in the
  * skeleton. */
@@ -239,6 +256,11 @@ static int fill_unset_environment(Property *p, const UnitInput *in) {
                     streq(manager_made_variables[i], "CREDENTIALS_DIRECTORY"))
                         continue;
                 r = strv_extend(&p->strings, manager_made_variables[i]);
+                if (r < 0)
+                        return r;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(loader_variables); i++) {
+                r = strv_extend(&p->strings, loader_variables[i]);
                 if (r < 0)
                         return r;
         }

@@ -110,6 +110,19 @@ def test_variable_of_the_user_manager_does_not_reach_a_run():
 
 
 @USER_NEEDS
+def test_loader_variable_that_is_set_later_does_not_reach_a_run():
+    with _direct() as c:
+        c.exec("pass")
+        user_systemctl("alice", "set-environment", "LD_PRELOAD=/nonexistent/preload.so", "LD_SHOW_AUXV=1", "LD_AUDIT=/nonexistent/audit.so")
+        try:
+            for _ in range(3):  # the first may have a unit that was ready before
+                r = c.exec("print(1)")
+                assert (r["stdout"], r["stderr"]) == ("1\n", ""), r
+        finally:
+            user_systemctl("alice", "unset-environment", "LD_PRELOAD", "LD_SHOW_AUXV", "LD_AUDIT")
+
+
+@USER_NEEDS
 def test_endings_in_user_mode():
     cases = {"import sys; sys.exit(3)": ("error", 3), "import os; os.kill(os.getpid(), 9)": ("signal", 137),
              "import os, signal; signal.signal(15, signal.SIG_DFL); os.kill(os.getpid(), 15)": ("signal", 143),

@@ -14,7 +14,9 @@
 #define UNSET                                                                                               \
         "DBUS_SESSION_BUS_ADDRESS DEBUG_INVOCATION INVOCATION_ID JOURNAL_STREAM LISTEN_FDNAMES "            \
         "LISTEN_FDS LISTEN_PID LISTEN_PIDFDID MAINPID MANAGERPID MANAGERPIDFDID MEMORY_PRESSURE_WATCH "     \
-        "MEMORY_PRESSURE_WRITE NOTIFY_SOCKET SHELL SYSTEMD_EXEC_PID XDG_RUNTIME_DIR\n"
+        "MEMORY_PRESSURE_WRITE NOTIFY_SOCKET SHELL SYSTEMD_EXEC_PID XDG_RUNTIME_DIR GLIBC_TUNABLES "        \
+        "LD_AUDIT LD_BIND_NOW LD_DEBUG LD_DEBUG_OUTPUT LD_LIBRARY_PATH LD_PRELOAD LD_PROFILE "              \
+        "LD_SHOW_AUXV LD_TRACE_LOADED_OBJECTS LD_VERBOSE LD_WARN\n"
 #define BINDS                                                                                               \
         "BindReadOnlyPaths=/usr -/etc/ld.so.cache -/etc/alternatives -/etc/localtime "                      \
         "-/var/cache/mcp-exec/matplotlib"

@@ -75,7 +75,9 @@ static void has_no(const char *text, const char *part) {
         "UnsetEnvironment=CREDENTIALS_DIRECTORY DBUS_SESSION_BUS_ADDRESS DEBUG_INVOCATION INVOCATION_ID " \
         "JOURNAL_STREAM LISTEN_FDNAMES LISTEN_FDS LISTEN_PID LISTEN_PIDFDID MAINPID MANAGERPID "        \
         "MANAGERPIDFDID MEMORY_PRESSURE_WATCH MEMORY_PRESSURE_WRITE NOTIFY_SOCKET SHELL "               \
-        "SYSTEMD_EXEC_PID XDG_RUNTIME_DIR\n"                                                            \
+        "SYSTEMD_EXEC_PID XDG_RUNTIME_DIR GLIBC_TUNABLES LD_AUDIT LD_BIND_NOW LD_DEBUG "                 \
+        "LD_DEBUG_OUTPUT LD_LIBRARY_PATH LD_PRELOAD LD_PROFILE LD_SHOW_AUXV LD_TRACE_LOADED_OBJECTS "    \
+        "LD_VERBOSE LD_WARN\n"                                                                          \
         "WorkingDirectory=/\n"                                                                          \
         "UMask=0022\n"                                                                                  \
         "IgnoreSIGPIPE=no\n"
@@ -320,7 +322,7 @@ TEST(variables_of_the_manager_are_taken_out_by_name) {
 
         in.manager_environment = variables;
         text = print(&in);
-        ASSERT_CONTAINS(text, "SYSTEMD_EXEC_PID XDG_RUNTIME_DIR API_TOKEN PATH NOVALUE\n");
+        ASSERT_CONTAINS(text, "LD_VERBOSE LD_WARN API_TOKEN PATH NOVALUE\n");
         has_no(text, "secret");
 }
 
