@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
+/* lint: allow file-length: one state machine, to be read in one piece. */
+
 /* Job: one transient unit.
  *
- *      CALLING ──reply──► QUEUED ──JobRemoved──► LIVE ──inactive──► READING ──GetAll──► finished
- *         └──error──► refused
+ * WAITING ─► CALLING ──reply──► QUEUED ──JobRemoved──► LIVE ──inactive──► READING ──GetAll──► finished
+ *               └──error──► refused
  *
  * A unit is dead when it is inactive or failed *after* its start job has ended: the first change after
  * creation says "inactive" as well, before "activating". A unit that is active has been started, also when
@@ -25,6 +27,7 @@
 #include "launch/unit-message.h"
 
 typedef enum JobState {
+        JOB_WAITING, /* for its turn to call */
         JOB_CALLING, /* StartTransientUnit is on its way */
         JOB_QUEUED,  /* the unit exists, its start job has not ended */
         JOB_LIVE,    /* the start job ended, well or not */
@@ -38,6 +41,10 @@ typedef enum JobState {
 #define STOP_PATIENCE_USEC (10 * USEC_PER_SEC)
 #define STOP_ATTEMPTS_MAX 5
 
+/* How many calls may wait for their answers. dbus-daemon refuses what goes beyond 128 for one connection
+ * (max_replies_per_connection=), and a burst of runs is larger. The rest is for ASSIGN. */
+#define CALLS_MAX 64
+
 struct Job {
         Manager *manager;
         Job *next, *previous;
@@ -45,12 +52,13 @@ struct Job {
         char unit[sizeof(UNIT_NAME_PREFIX) + RANDOM_HEX_ID_CHARS + sizeof(UNIT_NAME_SUFFIX)];
         char *path;       /* D-Bus object of the unit */
         char *start_path; /* D-Bus object of the start job */
+        sd_bus_message *start; /* while it waits for its turn */
         sd_bus_slot *call, *query, *assign;
         sd_event_source *patience;
         WireProfile profile;
         int hold;         /* closed when the unit is dead; -EBADF: nothing */
         unsigned n_stop_attempts;
-        bool want_stop;
+        bool want_stop, want_record, want_query;
         bool is_active, is_dead, has_job; /* as last heard */
         bool start_failed;
         char invocation_id[33];
@@ -85,10 +93,6 @@ void job_hold(Job *j, int fd) {
 
         safe_close(j->hold);
         j->hold = fd;
-}
-
-Job* job_next(const Job *j) {
-        return j->next;
 }
 
 Job* job_find_unit(const Manager *m, const char *unit) {
@@ -130,6 +134,7 @@ Job* job_free(Job *j) {
                         m->on_changed(m->userdata);
         }
         sd_event_source_disable_unref(j->patience);
+        sd_bus_message_unref(j->start);
         sd_bus_slot_unref(j->call);
         sd_bus_slot_unref(j->query);
         sd_bus_slot_unref(j->assign);
@@ -174,8 +179,11 @@ static bool is_interrupted(sd_bus_message *m) {
         return sd_bus_message_is_method_error(m, SD_BUS_ERROR_NO_REPLY);
 }
 
+static void calls_go_on(Manager *m);
+
 static int on_record(sd_bus_message *m, void *userdata, sd_bus_error *error _unused_) {
         Job *j = userdata;
+        Manager *manager = j->manager;
 
         j->call = sd_bus_slot_unref(j->call);
         if (is_interrupted(m) && job_set_patience(j, STOP_PATIENCE_USEC) >= 0)
@@ -187,12 +195,11 @@ static int on_record(sd_bus_message *m, void *userdata, sd_bus_error *error _unu
                 job_gone(j, "the service manager knows nothing of its process", NULL);
         else
                 job_finish(j);
+        calls_go_on(manager);
         return 0;
 }
 
 static void job_step(Job *j) {
-        int r;
-
         /* A job may still be pending: a restart of our service stops the unit, because of BindsTo=, and
          * queues a start that waits for us (and that StartLimitBurst=1 will refuse). Whoever waited for
          * that job here would wait for his own restart. */
@@ -200,10 +207,8 @@ static void job_step(Job *j) {
                 return;
 
         j->state = JOB_READING;
-        r = sd_bus_call_method_async(j->manager->bus, &j->call, MANAGER_NAME, j->path, PROPERTIES_INTERFACE,
-                                     "GetAll", on_record, j, "s", SERVICE_INTERFACE);
-        if (r < 0)
-                job_gone(j, "the service manager cannot be asked", NULL);
+        j->want_record = true;
+        calls_go_on(j->manager);
 }
 
 static int on_patience(sd_event_source *s _unused_, uint64_t usec _unused_, void *userdata) {
@@ -247,27 +252,33 @@ static void job_refuse(Job *j, const sd_bus_error *e) {
         job_free(j);
 }
 
-static int on_start_reply(sd_bus_message *m, void *userdata, sd_bus_error *error _unused_) {
-        Job *j = userdata;
+static void job_take_start_reply(Job *j, sd_bus_message *m) {
         const char *path;
-
-        j->call = sd_bus_slot_unref(j->call);
 
         if (sd_bus_message_is_method_error(m, NULL)) {
                 job_refuse(j, sd_bus_message_get_error(m));
-                return 0;
+                return;
         }
         if (j->state != JOB_CALLING)
-                return 0;
+                return;
         if (sd_bus_message_read(m, "o", &path) < 0 || str_copy(&j->start_path, path) < 0) {
                 job_stop(j);
                 job_gone(j, "the service manager's answer is unreadable", NULL);
-                return 0;
+                return;
         }
 
         j->state = JOB_QUEUED;
         if (j->want_stop)
                 job_stop(j);
+}
+
+static int on_start_reply(sd_bus_message *m, void *userdata, sd_bus_error *error _unused_) {
+        Job *j = userdata;
+        Manager *manager = j->manager;
+
+        j->call = sd_bus_slot_unref(j->call);
+        job_take_start_reply(j, m);
+        calls_go_on(manager);
         return 0;
 }
 
@@ -340,14 +351,11 @@ int job_on_properties(Job *j, sd_bus_message *m) {
         return 0;
 }
 
-static int on_query_properties(sd_bus_message *m, void *userdata, sd_bus_error *error _unused_) {
-        Job *j = userdata;
-
-        j->query = sd_bus_slot_unref(j->query);
+static void job_take_query_reply(Job *j, sd_bus_message *m) {
         if (j->state != JOB_QUEUED && j->state != JOB_LIVE)
-                return 0;
+                return;
         if (is_interrupted(m))
-                return 0;
+                return;
         if (sd_bus_message_is_method_error(m, NULL) || bus_read_properties(m, take_unit_property, j) < 0)
                 job_gone(j, "the service manager cannot tell its state", m);
         else if (j->state == JOB_QUEUED && j->is_dead && !j->has_job)
@@ -356,21 +364,32 @@ static int on_query_properties(sd_bus_message *m, void *userdata, sd_bus_error *
                 job_on_start_removed(j, j->start_path, "done");
         else
                 job_step(j);
+}
+
+static int on_query_properties(sd_bus_message *m, void *userdata, sd_bus_error *error _unused_) {
+        Job *j = userdata;
+        Manager *manager = j->manager;
+
+        j->query = sd_bus_slot_unref(j->query);
+        job_take_query_reply(j, m);
+        calls_go_on(manager);
         return 0;
 }
 
 static int on_query_unit(sd_bus_message *m, void *userdata, sd_bus_error *error _unused_) {
         Job *j = userdata;
+        Manager *manager = j->manager;
 
         j->query = sd_bus_slot_unref(j->query);
-        if (j->state != JOB_QUEUED && j->state != JOB_LIVE)
+        if ((j->state != JOB_QUEUED && j->state != JOB_LIVE) || is_interrupted(m)) {
+                calls_go_on(manager);
                 return 0;
-        if (is_interrupted(m))
-                return 0;
+        }
         if (sd_bus_message_is_method_error(m, NULL) ||
             sd_bus_call_method_async(j->manager->bus, &j->query, MANAGER_NAME, j->path, PROPERTIES_INTERFACE,
                                      "GetAll", on_query_properties, j, "s", UNIT_INTERFACE) < 0)
                 job_gone(j, "the service manager does not know it any more", m);
+        calls_go_on(manager);
         return 0;
 }
 
@@ -380,17 +399,74 @@ void job_query(Job *j) {
         if (j->query || (j->state != JOB_QUEUED && j->state != JOB_LIVE))
                 return;
 
-        /* GetUnit, for it does not load what is not there. A job that cannot even be asked about is asked
-         * about again when its patience ends. */
-        (void) sd_bus_call_method_async(j->manager->bus, &j->query, MANAGER_NAME, MANAGER_PATH,
-                                        MANAGER_INTERFACE, "GetUnit", on_query_unit, j, "s", j->unit);
+        j->want_query = true;
+        calls_go_on(j->manager);
+}
+
+void jobs_query(Manager *m) {
+        assert(m);
+
+        for (Job *j = m->jobs; j; j = j->next)
+                j->want_query = j->state == JOB_QUEUED || j->state == JOB_LIVE;
+        calls_go_on(m);
+}
+
+static int job_call_start(Job *j) {
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *start = TAKE_PTR(j->start);
+
+        j->state = JOB_CALLING;
+        return sd_bus_call_async(j->manager->bus, &j->call, start, on_start_reply, j, 0);
+}
+
+/* What this job waits for, now. May free it. */
+static void job_call(Job *j) {
+        if (j->start) {
+                if (job_call_start(j) < 0)
+                        job_gone(j, "the service manager cannot be asked for it", NULL);
+        } else if (j->want_record) {
+                j->want_record = false;
+                if (sd_bus_call_method_async(j->manager->bus, &j->call, MANAGER_NAME, j->path,
+                                             PROPERTIES_INTERFACE, "GetAll", on_record, j, "s",
+                                             SERVICE_INTERFACE) < 0)
+                        job_gone(j, "the service manager cannot be asked", NULL);
+        } else {
+                j->want_query = false;
+                /* GetUnit, for it does not load what is not there. A job that cannot even be asked about is
+                 * asked about again when its patience ends. */
+                if (j->state == JOB_QUEUED || j->state == JOB_LIVE)
+                        (void) sd_bus_call_method_async(j->manager->bus, &j->query, MANAGER_NAME,
+                                                        MANAGER_PATH, MANAGER_INTERFACE, "GetUnit",
+                                                        on_query_unit, j, "s", j->unit);
+        }
+}
+
+static size_t calls_unanswered(const Manager *m) {
+        size_t n = 0;
+
+        for (const Job *j = m->jobs; j; j = j->next)
+                n += (j->call != NULL) + (j->query != NULL);
+        return n;
+}
+
+/* Makes the calls that wait, the oldest job's first, as long as the bus lets so many be unanswered. */
+static void calls_go_on(Manager *m) {
+        while (calls_unanswered(m) < CALLS_MAX) {
+                Job *next = NULL;
+
+                for (Job *j = m->jobs; j; j = j->next) /* the newest comes first */
+                        if (!j->call && (j->start || j->want_record || (j->want_query && !j->query)))
+                                next = j;
+                if (!next)
+                        return;
+                job_call(next);
+        }
 }
 
 void job_stop(Job *j) {
         assert(j);
 
         j->want_stop = true;
-        if (j->state == JOB_CALLING || j->state == JOB_READING)
+        if (j->state == JOB_WAITING || j->state == JOB_CALLING || j->state == JOB_READING)
                 return; /* in time, or over already */
 
         if (j->state == JOB_QUEUED)
@@ -408,7 +484,10 @@ void job_abandon(Job *j) {
 
         j->handlers = NULL;
         j->userdata = NULL;
-        job_stop(j);
+        if (j->state == JOB_WAITING)
+                job_free(j); /* nobody has heard of it */
+        else
+                job_stop(j);
 }
 
 static int on_assign_reply(sd_bus_message *m, void *userdata, sd_bus_error *error _unused_) {
@@ -448,7 +527,6 @@ static uint64_t spec_number(const UnitSpec *spec, const char *name) {
 
 int job_start(Manager *m, const UnitSpec *spec, const int fds[static _WIRE_FD_MAX],
               const JobHandlers *handlers, void *userdata, Job **ret) {
-        _cleanup_(sd_bus_message_unrefp) sd_bus_message *message = NULL;
         _cleanup_(job_freep) Job *j = NULL;
         char id[RANDOM_HEX_ID_CHARS + 1];
         int r;
@@ -475,10 +553,9 @@ int job_start(Manager *m, const UnitSpec *spec, const int fds[static _WIRE_FD_MA
         r = job_set_patience(j, spec_number(spec, "RuntimeMaxUSec") + PATIENCE_USEC);
         if (r < 0)
                 return r;
-        r = unit_message_start(m->bus, j->unit, spec, fds, &message);
-        if (r < 0)
-                return r;
-        r = sd_bus_call_async(m->bus, &j->call, message, on_start_reply, j, 0);
+        r = unit_message_start(m->bus, j->unit, spec, fds, &j->start);
+        if (r >= 0 && calls_unanswered(m) < CALLS_MAX) /* then nobody else waits */
+                r = job_call_start(j);
         if (r < 0)
                 return r;
 

@@ -52,11 +52,11 @@ void job_fill_started(const Job *j, WireStarted *ret);
 
 /* Signals, from the manager. */
 Job* job_find_unit(const Manager *m, const char *unit);
-Job* job_next(const Job *j);
 Job* job_find_path(const Manager *m, const char *path);
 void job_on_start_removed(Job *j, const char *job_path, const char *result);
 int job_on_properties(Job *j, sd_bus_message *m); /* positioned at the array of changed properties */
 void job_query(Job *j); /* signals may have been missed: ask */
+void jobs_query(Manager *m); /* the same about all of them */
 
 Job* job_free(Job *j);
 DEFINE_CLEANUP(Job*, job_free);

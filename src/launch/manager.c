@@ -278,10 +278,7 @@ static int on_owner_changed(sd_bus_message *message, void *userdata, sd_bus_erro
 
         log_info("The service manager is back on the message bus, asking it about %zu runs", m->n_jobs);
         (void) subscribe(m);
-        for (Job *j = m->jobs, *next; j; j = next) {
-                next = job_next(j);
-                job_query(j);
-        }
+        jobs_query(m);
         return 0;
 }
 

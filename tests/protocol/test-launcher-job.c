@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "base/fd.h"
 #include "launcher-rig.h"
 #include "unit/test.h"
 
@@ -416,6 +417,55 @@ TEST(many_jobs_are_told_apart) {
                 fake_pid1_end(&rig.pid1, "exit-code", 1, (int) i);
                 ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 10 + i).finished.main_status, i);
         }
+        done();
+}
+
+/* dbus-daemon refuses the 129th call that waits for its answer; those runs failed. */
+TEST(a_burst_of_starts_does_not_ask_for_more_than_the_bus_allows) {
+        enum { AT_ONCE = 64, N = 100 };
+        sd_bus_message *calls[N];
+        const char *unit;
+
+        ready();
+        for (unsigned i = 0; i < N; i++)
+                rig_send_start(&rig, 1 + i);
+        for (unsigned i = 0; i < AT_ONCE; i++)
+                calls[i] = fake_pid1_call(&rig.pid1, "StartTransientUnit");
+        expect_no_call();
+        /* Each answer, also a bad one, lets one more go, the oldest first. */
+        for (unsigned i = 0; i < N; i++) {
+                ASSERT_TRUE(sd_bus_message_read(calls[i], "s", &unit) > 0);
+                (void) snprintf(rig.pid1.unit, sizeof(rig.pid1.unit), "%s", unit);
+                fake_pid1_error(&rig.pid1, calls[i], SD_BUS_ERROR_ACCESS_DENIED, "no");
+                sd_bus_message_unref(calls[i]);
+                expect_unit_call("StopUnit");
+                (void) rig_expect(&rig, WIRE_REFUSED, 1 + i);
+                if (AT_ONCE + i < N)
+                        calls[AT_ONCE + i] = fake_pid1_call(&rig.pid1, "StartTransientUnit");
+        }
+        expect_no_call();
+        done();
+}
+
+TEST(what_waits_for_its_turn_is_never_started_for_a_client_that_is_gone) {
+        enum { AT_ONCE = 64 };
+        sd_bus_message *calls[AT_ONCE];
+
+        ready();
+        for (unsigned i = 0; i < AT_ONCE + 10; i++)
+                rig_send_start(&rig, 1 + i);
+        for (unsigned i = 0; i < AT_ONCE; i++)
+                calls[i] = fake_pid1_call(&rig.pid1, "StartTransientUnit");
+        expect_no_call();
+        rig.seam = safe_close(rig.seam);
+        expect_no_call();
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+                fake_pid1_error(&rig.pid1, calls[i], SD_BUS_ERROR_ACCESS_DENIED, "no");
+                sd_bus_message_unref(calls[i]);
+                sd_bus_message_unref(fake_pid1_call(&rig.pid1, "StopUnit"));
+        }
+        expect_no_call();
+        ASSERT_EQ_INT(launcher_rig_wait(&rig), 0);
         done();
 }
 
