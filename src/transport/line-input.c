@@ -56,10 +56,16 @@ static void skip_begin(LineTransport *t, int code, const char *message) {
 
 static void skip_end(LineTransport *t) {
         _cleanup_buffer_ Buffer reply = BUFFER_INIT(64 * KIB);
+        char fallback[MCP_NO_MEMORY_BYTES];
+        int r;
 
         t->is_skipping = false;
-        if (skipped_error(&t->skipped, t->skip_code, t->skip_message, &reply) < 0 ||
-            line_enqueue(t, reply.data, reply.n_bytes) < 0)
+        if (skipped_error(&t->skipped, t->skip_code, t->skip_message, &reply) >= 0)
+                r = line_enqueue(t, reply.data, reply.n_bytes);
+        else
+                r = line_enqueue(t, fallback,
+                                 mcp_no_memory_reply(t->skipped.id.data, t->skipped.id.n_bytes, fallback));
+        if (r < 0)
                 t->is_failed = true;
         skipped_done(&t->skipped);
 }
@@ -71,21 +77,36 @@ static void skip_all(LineTransport *t) {
         t->n_scanned = 0;
 }
 
+/* Without memory the beginning of a message, which is what is kept, has to go. */
+static int reserve_input(LineTransport *t, void **ret, size_t *ret_bytes) {
+        /* The newline may stand behind a message of the full length. */
+        t->in.max_bytes = LINE_BYTES_MAX + 2 * LINE_READ_BYTES;
+        *ret_bytes = LINE_READ_BYTES;
+        if (buffer_reserve(&t->in, *ret_bytes, ret) >= 0)
+                return 0;
+        if (t->in.n_bytes > 0) {
+                if (!t->is_skipping)
+                        skip_begin(t, MCP_ERROR_UNAVAILABLE, MCP_NO_MEMORY);
+                skip_all(t);
+        }
+        *ret_bytes = LINE_READ_BYTES_MIN;
+        return buffer_reserve(&t->in, *ret_bytes, ret);
+}
+
 void line_input_read(LineTransport *t) {
         void *p = NULL;
+        size_t n_bytes;
         ssize_t n;
         int r;
 
-        /* The newline may stand behind a message of the full length. */
-        t->in.max_bytes = LINE_BYTES_MAX + 2 * LINE_READ_BYTES;
-        r = buffer_reserve(&t->in, LINE_READ_BYTES, &p);
+        r = reserve_input(t, &p, &n_bytes);
         if (r < 0) {
                 (void) log_debug_errno(r, "Cannot read from a client");
                 t->is_failed = true;
                 return;
         }
 
-        n = read(t->p.input_fd, p, LINE_READ_BYTES);
+        n = read(t->p.input_fd, p, n_bytes);
         if (n < 0) {
                 if (errno == EAGAIN || errno == EINTR)
                         return;

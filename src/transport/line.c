@@ -61,8 +61,21 @@ static void line_write(LineTransport *t) {
         line_charge(t);
 }
 
+/* The whole message with its newline, or nothing. */
+static int line_append(LineTransport *t, const char *json, size_t n_bytes) {
+        void *room;
+        int r;
+
+        r = buffer_reserve(&t->out, n_bytes + 1, &room);
+        if (r < 0)
+                return r;
+        (void) buffer_append(&t->out, json, n_bytes);
+        return buffer_append(&t->out, "\n", 1);
+}
+
 int line_enqueue(LineTransport *t, const char *json, size_t n_bytes) {
         const MemoryBudget *budget = t->p.budget;
+        char fallback[MCP_NO_MEMORY_BYTES];
         int r;
 
         if (t->is_failed || t->is_closed)
@@ -70,13 +83,14 @@ int line_enqueue(LineTransport *t, const char *json, size_t n_bytes) {
         if (budget && budget->used_bytes > budget->max_bytes && line_is_congested(t))
                 r = -ENOBUFS;
         else
-                r = buffer_append(&t->out, json, n_bytes);
-        if (r >= 0)
-                r = buffer_append(&t->out, "\n", 1);
+                r = line_append(t, json, n_bytes);
+        if (r == -ENOMEM)
+                r = line_append(t, fallback, mcp_no_memory_reply(json, n_bytes, fallback));
         line_charge(t);
         if (r < 0) {
-                /* Half a message would garble all that follow: this connection is over. */
-                (void) log_info_errno(r, "Disconnecting %s, who does not read its replies", t->principal);
+                /* An answer is missing, and its client would wait for ever: this connection is over. */
+                (void) log_info_errno(r, "Disconnecting %s%s", t->principal,
+                                      r == -ENOMEM ? "" : ", who does not read its replies");
                 t->is_failed = true;
         }
         /* A run's answer goes out now: when other clients keep us busy with large messages, this one's turn
@@ -88,8 +102,13 @@ int line_enqueue(LineTransport *t, const char *json, size_t n_bytes) {
 }
 
 static int sink_send(McpSink *sink, const char *json, size_t n_bytes, bool is_notification) {
-        (void) is_notification;
-        return line_enqueue(transport_from_sink(sink), json, n_bytes);
+        LineTransport *t = transport_from_sink(sink);
+        void *room;
+
+        /* Without memory it is dropped: an error in its place would be nobody's answer. */
+        if (is_notification && buffer_reserve(&t->out, n_bytes + 1, &room) == -ENOMEM)
+                return -ENOMEM;
+        return line_enqueue(t, json, n_bytes);
 }
 
 static void sink_finish(McpSink *sink, const McpOutcome *outcome) {

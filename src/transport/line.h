@@ -14,6 +14,7 @@
 #define LINE_OUTPUT_BYTES_MAX (32 * MIB)
 /* What one connection may do before the others have their turn. */
 #define LINE_READ_BYTES (64 * KIB)
+#define LINE_READ_BYTES_MIN (4 * KIB) /* when there is no memory for that */
 #define LINE_MESSAGES_PER_TURN 64
 #define LINE_WRITE_BYTES_PER_TURN (256 * KIB)
 /* After the end of input, how long a reader may take for the answers that are ready. */

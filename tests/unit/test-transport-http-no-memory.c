@@ -6,84 +6,17 @@
  * closed connection and nothing else, nothing is leaked, and the next request is served. */
 
 #include <stdlib.h>
-#include <sys/syscall.h>
 
+#include "base/log.h"
 #include "http-fixture.h"
+#include "no-memory.h"
 #include "transport/http.h"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(IS_SANITIZED)
+#if defined(IS_SANITIZED)
 TEST(every_request_is_answered_whichever_allocation_fails) {
         SKIP("the allocators are the sanitizer's");
 }
 #else
-
-static struct {
-        bool is_armed, is_for_good, has_failed;
-        unsigned n_left;
-        long n_live;
-} fault;
-
-static bool must_fail(void) {
-        if (!fault.is_armed)
-                return false;
-        if (fault.n_left > 0) {
-                fault.n_left--;
-                return false;
-        }
-        if (!fault.is_for_good)
-                fault.is_armed = false;
-        fault.has_failed = true;
-        errno = ENOMEM;
-        return true;
-}
-
-/* The libraries shall find them too. */
-#define OURS __attribute__((__visibility__("default")))
-
-void* __libc_malloc(size_t n_bytes);
-void* __libc_calloc(size_t n, size_t n_bytes);
-void* __libc_realloc(void *p, size_t n_bytes);
-void __libc_free(void *p);
-
-OURS void* malloc(size_t n_bytes) {
-        void *p = must_fail() ? NULL : __libc_malloc(n_bytes);
-
-        fault.n_live += p != NULL;
-        return p;
-}
-
-OURS void* calloc(size_t n, size_t n_bytes) {
-        void *p = must_fail() ? NULL : __libc_calloc(n, n_bytes);
-
-        fault.n_live += p != NULL;
-        return p;
-}
-
-OURS void* realloc(void *p, size_t n_bytes) {
-        void *q = must_fail() ? NULL : __libc_realloc(p, n_bytes);
-
-        fault.n_live += !p && q;
-        return q;
-}
-
-OURS void free(void *p) {
-        fault.n_live -= p != NULL;
-        __libc_free(p);
-}
-
-/* Where the library's memory for a connection comes from, by its real name: ours may stand for mmap64(). */
-void* map(void *address, size_t n_bytes, int protection, int flags, int fd, long offset) __asm__("mmap");
-
-OURS void* map(void *address, size_t n_bytes, int protection, int flags, int fd, long offset) {
-        if (must_fail())
-                return MAP_FAILED;
-        return (void*) syscall(SYS_mmap, address, n_bytes, protection, flags, fd, offset);
-}
 
 #define LINE "POST /mcp HTTP/1.1\r\n" H J
 #define BIG_BYTES ((size_t) 300 * 1024)
@@ -190,7 +123,7 @@ static void ask(Http *h, int fd, const Scenario *s) {
                 }
         while (is_open && !is_complete(s)) {
                 if (now_monotonic_usec() > deadline) {
-                        fault.is_armed = false;
+                        (void) fault_end();
                         FAIL("no answer, but \"%s\"", reply);
                 }
                 if (h->f.n_waiting > 0)
@@ -236,13 +169,9 @@ static bool fails_well(const Scenario *s, unsigned n, bool is_for_good, bool is_
                         (void) fixture_run(&h.f);
                 }
 
-        fault.has_failed = false;
-        fault.n_left = n;
-        fault.is_for_good = is_for_good;
-        fault.is_armed = true;
+        fault_begin(n, is_for_good);
         ask(&h, fd, s);
-        fault.is_armed = false;
-        has_failed = fault.has_failed;
+        has_failed = fault_end();
         judge(s);
         (void) safe_close(fd);
         (void) fixture_run(&h.f);
@@ -262,6 +191,7 @@ static bool fails_well(const Scenario *s, unsigned n, bool is_for_good, bool is_
 }
 
 static void check_all(bool is_for_good, bool is_second) {
+        log_open("test", LOG_ERR);
         for (size_t i = 0; i < ELEMENTSOF(scenarios); i++) {
                 unsigned n = 0;
 
@@ -296,6 +226,7 @@ TEST(message_to_a_stream_is_accepted_and_answered_or_refused) {
         bool has_failed = true;
         Http h;
 
+        log_open("test", LOG_ERR);
         for (; has_failed; n++) {
                 char head[256], id[33] = {};
                 const Scenario post = { head, PING, false, "Accepted" };
@@ -308,13 +239,9 @@ TEST(message_to_a_stream_is_accepted_and_answered_or_refused) {
                 (void) snprintf(head, sizeof(head), "POST /messages?sessionId=%s HTTP/1.1\r\n" H J, id);
                 fd = http_connect(&h);
                 (void) fixture_run(&h.f);
-                fault.has_failed = false;
-                fault.n_left = n;
-                fault.is_for_good = true;
-                fault.is_armed = true;
+                fault_begin(n, /* is_for_good= */ true);
                 ask(&h, fd, &post);
-                fault.is_armed = false;
-                has_failed = fault.has_failed;
+                has_failed = fault_end();
                 if (!strstr(reply, "HTTP/1.1 202 ")) {
                         ASSERT_CONTAINS(reply, "HTTP/1.1 503 ");
                         ASSERT_CONTAINS(reply, "\"error\":{\"code\":-31001,\"message\":\"The server is ");
