@@ -33,6 +33,9 @@ void http_connection_free(HttpConnection *c) {
         (void) sd_event_source_disable_unref(c->socket_source);
         if (c->is_held)
                 (void) safe_close(c->fd);
+        else if (!c->is_started)
+                c->server->n_given--;
+        (void) safe_close(c->own_fd);
         *c->to_this = c->next;
         if (c->next)
                 c->next->to_this = c->to_this;
@@ -64,56 +67,75 @@ static void hold_refuse(HttpConnection *c, const HttpHeadFault *fault) {
                                   fault->status, MHD_get_reason_phrase_for(fault->status), body.n_bytes,
                                   body.data);
         if (r < 0) {
-                http_no_memory_send(c->fd);
+                http_no_memory_send(c->server, c->fd);
                 return;
         }
         (void) send(c->fd, b.data, b.n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         (void) shutdown(c->fd, SHUT_WR);
 }
 
-/* The library has closed its descriptor, perhaps after it has told of the connection. */
-static void hold_failed(HttpServer *s, int given, int own) {
-        HttpConnection *c = http_hold_find(s, given);
-
+/* The library has closed its descriptor, whose number may be another's by now. */
+static void hold_failed(HttpConnection *c) {
         log_debug("HTTP: the library refused a connection");
-        if (!c) {
-                if (own >= 0)
-                        http_no_memory_send(own);
-                (void) safe_close(own);
-        } else if (own < 0)
+        c->server->n_given--;
+        if (c->own_fd < 0) {
+                c->is_started = true; /* what is over is not counted again */
                 http_connection_free(c);
-        else {
-                c->fd = own;
-                c->is_held = true;
-                hold_refuse(c, /* fault= */ NULL);
-                (void) sd_event_source_set_enabled(c->socket_source, SD_EVENT_ON);
+                return;
         }
+        c->fd = TAKE_FD(c->own_fd);
+        c->is_held = true;
+        hold_refuse(c, /* fault= */ NULL);
+        (void) sd_event_source_set_enabled(c->socket_source, SD_EVENT_ON);
+}
+
+void http_hold_settle(HttpServer *s) {
+        assert(s);
+
+        for (HttpConnection *c = s->connections, *next; c && s->n_given > 0; c = next) {
+                next = c->next;
+                if (!c->is_held && !c->is_started)
+                        hold_failed(c);
+        }
+}
+
+void http_hold_started(HttpConnection *c) {
+        assert(c);
+
+        c->is_started = true;
+        c->server->n_given--;
+        (void) sd_event_source_set_io_fd(c->socket_source, c->fd);
+        (void) sd_event_source_set_io_events(c->socket_source, EPOLLRDHUP);
+        c->own_fd = safe_close(c->own_fd);
 }
 
 void http_hold_release(HttpConnection *c) {
         HttpServer *s = c->server;
         struct sockaddr_storage address = {};
         socklen_t n = sizeof(address);
-        int own = c->fd, given;
+        int given;
 
-        if (getpeername(own, (struct sockaddr*) &address, &n) < 0) {
+        if (getpeername(c->fd, (struct sockaddr*) &address, &n) < 0) {
                 http_connection_free(c);
                 return;
         }
-        /* The library closes what it has no memory for. With a descriptor of our own we can still say so. */
+        /* The library closes what it has no memory for, now or when it runs. With a descriptor of our own we
+         * can still say so. */
         (void) sd_event_source_set_enabled(c->socket_source, SD_EVENT_OFF);
-        given = fcntl(own, F_DUPFD_CLOEXEC, 3);
-        if (given < 0)
-                given = TAKE_FD(own);
-        c->fd = given;
+        given = fcntl(c->fd, F_DUPFD_CLOEXEC, 3);
+        if (given >= 0) {
+                c->own_fd = c->fd;
+                c->fd = given;
+        }
         c->is_held = false;
         c->held_since_usec = now_monotonic_usec();
-        if (MHD_add_connection(s->daemon, given, (struct sockaddr*) &address, n) == MHD_YES) {
-                (void) sd_event_source_set_io_fd(c->socket_source, given);
-                (void) sd_event_source_set_io_events(c->socket_source, EPOLLRDHUP);
-                (void) safe_close(own);
-        } else
-                hold_failed(s, given, own);
+        s->n_given++;
+        given = c->fd;
+        if (MHD_add_connection(s->daemon, given, (struct sockaddr*) &address, n) != MHD_YES) {
+                c = http_hold_find(s, given); /* none: it was told of, and of its end */
+                if (c)
+                        hold_failed(c);
+        }
         http_server_kick(s);
 }
 
@@ -190,6 +212,7 @@ int http_hold(HttpServer *s, int fd, const struct sockaddr *address) {
         }
         c->server = s;
         c->fd = fd;
+        c->own_fd = -EBADF;
         c->is_held = true;
         c->held_since_usec = now_monotonic_usec();
         r = sd_event_add_io(s->listener.p.event, &c->socket_source, fd, EPOLLIN | EPOLLRDHUP | EPOLLET,

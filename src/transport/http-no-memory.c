@@ -50,12 +50,13 @@ void http_no_memory_done(HttpServer *s) {
                 MHD_destroy_response(s->no_memory);
 }
 
-void http_no_memory_send(int fd) {
+void http_no_memory_send(HttpServer *s, int fd) {
         char answer[512], ignored[4096];
         size_t n_read = 0;
         ssize_t k;
         int n;
 
+        listener_no_memory(&s->listener);
         /* Closing with unread input makes a reset of it, which can overtake the answer. */
         while (n_read < READ_BYTES_MAX && (k = recv(fd, ignored, sizeof(ignored), MSG_DONTWAIT)) > 0)
                 n_read += (size_t) k;

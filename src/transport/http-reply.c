@@ -21,6 +21,7 @@ static enum MHD_Result reply_without_memory(HttpRequest *q) {
         enum MHD_Result r =
                 MHD_queue_response(q->mhd, MHD_HTTP_SERVICE_UNAVAILABLE, q->server->no_memory);
 
+        listener_no_memory(&q->server->listener);
         if (r == MHD_YES)
                 q->state = HTTP_REPLIED;
         return r;
@@ -395,6 +396,8 @@ static void http_finish(McpSink *sink, const McpOutcome *outcome) {
         q->is_finished = true;
         q->exchange = NULL;
         q->status = outcome->http_status;
+        if (q->status == MHD_HTTP_SERVICE_UNAVAILABLE) /* the engine has no other reason */
+                listener_no_memory(&q->server->listener);
         http_request_resume(q);
 }
 

@@ -146,9 +146,10 @@ void http_request_refuse(HttpRequest *q, unsigned status, int code, const char *
 }
 
 void http_request_fail(HttpRequest *q, int error) {
-        if (error == -ENOMEM)
+        if (error == -ENOMEM) {
+                listener_no_memory(&q->server->listener);
                 http_request_refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE, MCP_NO_MEMORY);
-        else
+        } else
                 http_request_refuse(q, MHD_HTTP_INTERNAL_SERVER_ERROR, MCP_ERROR_INTERNAL,
                                     "Internal error; the server's journal may say more.");
 }

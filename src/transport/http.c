@@ -53,7 +53,7 @@ static void on_connection(void *userdata, struct MHD_Connection *mhd, void **soc
                 c = info ? http_hold_find(s, info->connect_fd) : NULL;
                 *socket_context = c; /* without it, its requests will be refused by closing it */
                 if (c)
-                        c->is_started = true;
+                        http_hold_started(c);
         } else if (c) {
                 http_connection_free(c);
                 *socket_context = NULL;
@@ -138,6 +138,7 @@ static void http_run(HttpServer *s) {
 
         s->is_kicked = false;
         (void) MHD_run(s->daemon);
+        http_hold_settle(s);
         if (s->is_kicked)
                 return;
         if (MHD_get_timeout(s->daemon, &msec) != MHD_YES) {
@@ -167,7 +168,7 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
         (void) is_over_limit; /* http-limits.c */
         r = http_hold(s, fd, (const struct sockaddr*) &address);
         if (r == -ENOMEM)
-                http_no_memory_send(fd);
+                http_no_memory_send(s, fd);
         return r;
 }
 

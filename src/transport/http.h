@@ -40,6 +40,7 @@ typedef struct HttpServer {
         sd_event_source *epoll_source, *timeout_source;
         HttpSessions *sessions;
         HttpConnection *connections;
+        size_t n_given; /* to the library, which has not told of them yet */
         HttpRequest *requests;
         HttpEvents *events;
         size_t body_bytes_max;
@@ -52,6 +53,7 @@ typedef struct HttpServer {
 struct HttpConnection {
         HttpServer *server;
         int fd; /* the library's, unless it is held */
+        int own_fd; /* the same, while it is not known whether the library has memory for it */
         bool is_held, is_refused; /* http-hold.c */
         bool is_started;          /* the library has told of it */
         uint64_t held_since_usec; /* or refused, or given to the library, since */
@@ -72,13 +74,15 @@ void http_server_kick(HttpServer *s); /* run the library soon */
 int http_hold(HttpServer *s, int fd, const struct sockaddr *address);
 HttpConnection* http_hold_find(HttpServer *s, int fd); /* the library has it and not told of it yet */
 void http_hold_release(HttpConnection *c);             /* to the library; c may be invalid afterwards */
+void http_hold_started(HttpConnection *c);             /* it has told of it */
+void http_hold_settle(HttpServer *s);                  /* of the others it never will */
 void http_hold_sweep(HttpConnection *c, uint64_t now_usec, uint64_t max_usec); /* c may be freed */
 void http_connection_free(HttpConnection *c);
 
 /* http-no-memory.c */
 int http_no_memory_prepare(HttpServer *s);
 void http_no_memory_done(HttpServer *s);
-void http_no_memory_send(int fd); /* to a connection that the library does not have; its last word */
+void http_no_memory_send(HttpServer *s, int fd); /* the last word to one that the library does not have */
 
 /* http-limits.c */
 void http_limits_admit(HttpConnection *c, const struct sockaddr *address); /* when it is new */

@@ -127,6 +127,17 @@ void listener_done(Listener *l) {
         l->p.fd = safe_close(l->p.fd);
 }
 
+void listener_no_memory(Listener *l) {
+        uint64_t now = now_monotonic_usec();
+
+        assert(l);
+
+        if (now < l->next_memory_complaint_usec)
+                return;
+        l->next_memory_complaint_usec = now + COMPLAINT_INTERVAL_USEC;
+        log_warning("Out of memory: refused a request, and perhaps more of them in the next minute");
+}
+
 void listener_connection_opened(Listener *l) {
         assert(l);
 

@@ -28,7 +28,8 @@ struct Listener {
         ListenerParameters p;
         sd_event_source *accept_source, *retry_source;
         size_t n_connections;
-        uint64_t next_complaint_usec; /* one log line a minute while descriptors are short */
+        /* One log line a minute while descriptors are short, or memory is. */
+        uint64_t next_complaint_usec, next_memory_complaint_usec;
         MemoryBudget budget;
         bool is_draining;
 };
@@ -36,6 +37,8 @@ struct Listener {
 /* Takes p->fd on success. */
 int listener_init(Listener *l, const ListenerOps *ops, const ListenerParameters *p);
 void listener_done(Listener *l);
+
+void listener_no_memory(Listener *l); /* somebody was told so; the administrator is, too */
 
 void listener_connection_opened(Listener *l);
 void listener_connection_closed(Listener *l);

@@ -126,8 +126,10 @@ static int unix_connected(Listener *l, int fd, bool is_over_limit) {
         int r;
 
         r = admit(l, fd, is_over_limit);
-        if (r == -ENOMEM)
-                refuse(fd, MCP_ERROR_UNAVAILABLE, MCP_NO_MEMORY);
+        if (r != -ENOMEM)
+                return r;
+        listener_no_memory(l);
+        refuse(fd, MCP_ERROR_UNAVAILABLE, MCP_NO_MEMORY);
         return r;
 }
 
