@@ -70,7 +70,10 @@ static bool is_complete(const Scenario *s) {
 static bool step(Http *h, int fd) {
         ssize_t n;
 
-        (void) sd_event_run(h->f.event, USEC_PER_MSEC);
+        if (sd_event_run(h->f.event, USEC_PER_MSEC) < 0) {
+                (void) fault_end();
+                FAIL("the daemon would end");
+        }
         n = recv(fd, reply + n_reply, sizeof(reply) - 1 - n_reply, MSG_DONTWAIT);
         if (n > 0)
                 n_reply += (size_t) n;

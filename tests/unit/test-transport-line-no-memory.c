@@ -45,14 +45,13 @@ static void ask(Fixture *f, int fd, const char *text) {
 
                 if (n > 0)
                         n_sent += (size_t) n;
-                (void) sd_event_run(f->event, USEC_PER_MSEC);
-                n = recv(fd, reply + n_reply, sizeof(reply) - 1 - n_reply, MSG_DONTWAIT);
-                if (n > 0)
-                        n_reply += (size_t) n;
-                if (now_monotonic_usec() > deadline) {
+                if (sd_event_run(f->event, USEC_PER_MSEC) < 0 || now_monotonic_usec() > deadline) {
                         (void) fault_end();
                         FAIL("no answer");
                 }
+                n = recv(fd, reply + n_reply, sizeof(reply) - 1 - n_reply, MSG_DONTWAIT);
+                if (n > 0)
+                        n_reply += (size_t) n;
         }
         reply[n_reply] = '\0';
 }
