@@ -14,8 +14,6 @@
 #define _cleanup_free_ _cleanup_(freep)
 #define _printf_(fmt, args) __attribute__((__format__(__printf__, fmt, args)))
 #define _unused_ __attribute__((__unused__))
-#define _const_ __attribute__((__const__))
-#define _pure_ __attribute__((__pure__))
 
 #define ELEMENTSOF(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -126,13 +126,3 @@ QueueItem* queue_pop_if(Queue *q, QueueMayStart may_start, void *userdata) {
 QueueItem* queue_pop(Queue *q) {
         return queue_pop_if(q, NULL, NULL);
 }
-
-size_t queue_n_of(const Queue *q, const char *principal) {
-        const QueueLine *l;
-
-        assert(q);
-        assert(principal);
-
-        l = queue_find(q, principal);
-        return l ? l->n_items : 0;
-}

@@ -49,5 +49,3 @@ QueueItem* queue_pop_if(Queue *q, QueueMayStart may_start, void *userdata);
 QueueItem* queue_pop(Queue *q);
 
 void queue_remove(Queue *q, QueueItem *item);
-
-size_t queue_n_of(const Queue *q, const char *principal);

@@ -83,7 +83,6 @@ TEST(queue_push_front_is_served_next) {
 
         fill(&q, items, "aab");
         ASSERT_EQ_INT(queue_push_front(&q, "b", &again.link), 0);
-        ASSERT_EQ_UINT(queue_n_of(&q, "b"), 2);
         ASSERT_TRUE(queue_pop(&q) == &again.link);
         ASSERT_EQ_INT(queue_push_front(&q, "new", &again.link), 0);
         ASSERT_TRUE(queue_pop(&q) == &again.link);
@@ -102,11 +101,12 @@ TEST(queue_remove_takes_out_any_one) {
                 queue_remove(&q, &items[i].link);
                 ASSERT_TRUE(items[i].link.line == NULL);
                 ASSERT_EQ_UINT(q.n_items, 3);
-                ASSERT_EQ_UINT(queue_n_of(&q, "a"), i < 3 ? 2 : 3);
-                ASSERT_EQ_UINT(queue_n_of(&q, "b"), i < 3 ? 1 : 0);
-                ASSERT_EQ_UINT(queue_n_of(&q, "c"), 0);
-                for (int k = 0; k < 3; k++)
-                        ASSERT_TRUE(queue_pop(&q) != NULL);
+                for (int k = 0; k < 3; k++) {
+                        const QueueItem *item = queue_pop(&q);
+
+                        ASSERT_TRUE(item && item != &items[i].link);
+                }
+                ASSERT_TRUE(queue_pop(&q) == NULL);
                 queue_done(&q);
         }
 }

@@ -23,7 +23,7 @@ static int read_parse(const char *text, Parsed **ret) {
         " \"interpreter\": " interpreter ", \"interpreter_version\": \"" version "\","                      \
         " \"interpreters\": [{\"index\": 0, \"version\": \"3.13.5\"}, {\"index\": 2, \"version\": "         \
         "\"3.11.2\"}],"                                                                                     \
-        " \"has_block\": true, \"n_urls\": 0, \"tool_uv\": {" tool_uv "}}"
+        " \"tool_uv\": {" tool_uv "}}"
 #define ERROR                                                                                               \
         "{\"severity\": \"error\", \"kind\": \"toml\", \"line\": 3, \"column\": 7, \"message\": \"No.\"}"
 #define WARNING                                                                                             \

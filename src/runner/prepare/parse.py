@@ -265,8 +265,6 @@ class Reader:
             "interpreter": index,
             "interpreter_version": str(version) if version else "",
             "interpreters": [{"index": i, "version": str(v)} for i, _, v in versions],
-            "has_block": self.block is not None,
-            "n_urls": sum(" @ " in line for line in self.requirements) if is_valid else 0,
             "tool_uv": self.tool_uv if is_valid else {},
         }
 
