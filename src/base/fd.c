@@ -5,6 +5,8 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -174,4 +176,21 @@ int pipe_new(int ret[static 2]) {
         ret[0] = fds[0];
         ret[1] = fds[1];
         return 0;
+}
+
+int path_make_directories(const char *path, mode_t mode) {
+        _cleanup_free_ char *copy = NULL;
+
+        assert(path);
+
+        copy = strdup(path);
+        if (!copy)
+                return -ENOMEM;
+        for (char *slash = copy; slash; slash = strchr(slash + 1, '/')) {
+                *slash = 0;
+                if (slash != copy && mkdir(copy, mode) < 0 && errno != EEXIST)
+                        return -errno;
+                *slash = '/';
+        }
+        return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
 }

@@ -19,6 +19,9 @@ static inline void closep(int *fd) {
 }
 #define _cleanup_close_ _cleanup_(closep)
 
+/* Makes the directory and those above it, where they are not there. Returns 0 or -errno. */
+int path_make_directories(const char *path, mode_t mode);
+
 int fd_set_nonblock(int fd, bool is_nonblock);
 
 /* Writes everything to a blocking descriptor. Returns 0 or -errno. */

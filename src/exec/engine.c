@@ -238,7 +238,8 @@ static void engine_update_queries(ExecEngine *e) {
 
         if (e->queries.first && !e->is_news && launcher_client_state(e->client) == LAUNCHER_DISCONNECTED)
                 (void) engine_is_connected(e);
-        if (!e->is_news && launcher_client_state(e->client) != LAUNCHER_READY)
+        if (!e->is_news && (launcher_client_state(e->client) != LAUNCHER_READY ||
+                            launcher_client_is_looking(e->client)))
                 return;
 
         while ((q = e->queries.first)) {
@@ -430,6 +431,10 @@ int exec_engine_query_sandbox(ExecEngine *e, void (*on_info)(const ExecSandboxIn
         q->on_info = on_info;
         q->userdata = userdata;
         LIST_APPEND(&e->queries, queries, q);
+        /* What is missing for packages may have come since the launcher said so. */
+        if (e->sandbox.is_known && *e->sandbox.hello.sets_reason &&
+            launcher_client_state(e->client) == LAUNCHER_READY)
+                launcher_client_look(e->client);
         pool_want(&e->pool);
         engine_update_soon(e);
         return 0;

@@ -26,6 +26,7 @@ struct PendingPacket {
 struct LauncherClient {
         LauncherClientParameters parameters;
         LauncherState state;
+        bool is_looking;
         int fd;
         uint64_t last_job_id;
         sd_event_source *io_source, *hello_source, *break_source;
@@ -51,6 +52,7 @@ static void client_unregister(LauncherClient *c, LauncherJob *j) {
 /* Back to DISCONNECTED, without a word to anyone. */
 static void client_close(LauncherClient *c) {
         c->state = LAUNCHER_DISCONNECTED;
+        c->is_looking = false;
         c->io_source = sd_event_source_unref(c->io_source);
         c->hello_source = sd_event_source_unref(c->hello_source);
         c->break_source = sd_event_source_unref(c->break_source);
@@ -119,9 +121,10 @@ static int client_dispatch(LauncherClient *c, const WireMessage *m) {
         LauncherJob *j;
 
         if (m->header.type == WIRE_HELLO) {
-                if (c->state != LAUNCHER_GREETING)
+                if (c->state != LAUNCHER_GREETING && !c->is_looking)
                         return -EBADMSG;
                 timer_disarm(c->hello_source);
+                c->is_looking = false;
                 c->state = LAUNCHER_READY;
                 c->parameters.on_hello(&m->hello, c->parameters.userdata);
                 return 0;
@@ -407,6 +410,25 @@ void launcher_client_assign(LauncherClient *c, const LauncherJob *j, const WireL
         wire_header_init(&m, WIRE_ASSIGN, j->id);
         m.assign.limits = *limits;
         client_tell(c, &m, "limit a run");
+}
+
+void launcher_client_look(LauncherClient *c) {
+        WireMessage m = {};
+
+        assert(c);
+        assert(c->state == LAUNCHER_READY);
+
+        if (c->is_looking || timer_arm(c->parameters.event, &c->hello_source,
+                                       c->parameters.hello_timeout_usec, client_on_hello_timeout, c) < 0)
+                return;
+        c->is_looking = true;
+        wire_header_init(&m, WIRE_LOOK, 0);
+        client_tell(c, &m, "look again");
+}
+
+bool launcher_client_is_looking(const LauncherClient *c) {
+        assert(c);
+        return c->is_looking;
 }
 
 void launcher_client_forget(LauncherClient *c, LauncherJob *j) {

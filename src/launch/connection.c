@@ -112,7 +112,7 @@ static const JobHandlers run_handlers = {
 
 /* Why a well-formed START is not obeyed. */
 static int check_start(const Connection *c, const WireStart *start, Problem *p) {
-        const Sandbox *s = c->sandbox;
+        Sandbox *s = c->sandbox;
 
         if (s->has_problem) {
                 *p = s->problem;
@@ -131,6 +131,8 @@ static int check_start(const Connection *c, const WireStart *start, Problem *p) 
                     2 * (size_t) s->settings->packages.prepare_parallel + 2)
                 return problem_set(p, EBUSY, "Try again later",
                                    "Too many sets of packages are being prepared");
+        if (start->profile == WIRE_PROFILE_FETCH)
+                sandbox_look_again(s);
         if (start->profile == WIRE_PROFILE_FETCH && s->packages.has_problem) {
                 *p = s->packages.problem;
                 return -ENOENT;
@@ -256,6 +258,66 @@ static void on_set(Connection *c, const WireSet *set) {
         connection_send(c, &m);
 }
 
+static void fill_packages(const Sandbox *s, WireHello *h) {
+        const Packages *p = &s->packages;
+        const Problem *problem = p->has_problem ? &p->problem : NULL;
+        char text[sizeof(h->sets_reason)];
+
+        for (unsigned i = 0; i < WIRE_INTERPRETERS_MAX; i++)
+                if (sandbox_interpreter(s, i)) {
+                        wire_set_text(h->interpreters[i], sizeof(h->interpreters[i]),
+                                      sandbox_interpreter(s, i));
+                        h->n_interpreters = i + 1;
+                }
+        if (!s->sets)
+                return;
+        if (!s->sets->has_problem)
+                wire_set_text(h->sets_directory, sizeof(h->sets_directory), s->sets->directory);
+        else
+                problem = &s->sets->problem;
+        if (problem) {
+                (void) snprintf(text, sizeof(text), "%.250s. %.250s.", problem->reason, problem->remedy);
+                wire_set_text(h->sets_reason, sizeof(h->sets_reason), text);
+        }
+        if (p->uv) {
+                wire_set_text(h->uv, sizeof(h->uv), p->uv_inside);
+                wire_set_text(h->uv_on_host, sizeof(h->uv_on_host), p->uv);
+        }
+}
+
+static void send_hello(Connection *c) {
+        Sandbox *s = c->sandbox;
+        WireMessage m = {};
+        WireHello *h = &m.hello;
+
+        sandbox_look_again(s);
+        wire_header_init(&m, WIRE_HELLO, 0);
+        h->verdict = s->has_problem ? WIRE_VERDICT_REFUSED : WIRE_VERDICT_OK;
+        h->is_user = s->is_user;
+        h->controllers = (uint8_t) s->controllers;
+        h->memory_max_bytes = s->ceilings[WIRE_PROFILE_RUN].memory_max_bytes;
+        h->tasks_max = s->ceilings[WIRE_PROFILE_RUN].tasks_max;
+        h->cpu_quota_per_sec_usec = s->ceilings[WIRE_PROFILE_RUN].cpu_quota_per_sec_usec;
+        h->runtime_max_usec = s->ceilings[WIRE_PROFILE_RUN].runtime_max_usec;
+        if (s->settings) {
+                h->tmpfs_bytes = s->settings->tmpfs_bytes;
+                h->is_relaxed = s->settings->require_controllers !=
+                                (CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU);
+        }
+        if (s->manager) {
+                h->manager_version = s->manager->version;
+                h->has_memory_peak = s->manager->version >= MANAGER_VERSION_MEMORY_PEAK;
+                wire_set_text(h->manager_version_text, sizeof(h->manager_version_text),
+                              s->manager->version_text);
+        }
+        fill_packages(s, h);
+        if (s->has_problem) {
+                wire_set_text(h->reason, sizeof(h->reason), s->problem.reason);
+                wire_set_text(h->remedy, sizeof(h->remedy), s->problem.remedy);
+        }
+        connection_send(c, &m);
+}
+
 static int on_message(Connection *c, const WireMessage *m, const int fds[static _WIRE_FD_MAX]) {
         switch (m->header.type) {
         case WIRE_START:
@@ -267,6 +329,9 @@ static int on_message(Connection *c, const WireMessage *m, const int fds[static 
                 return 0;
         case WIRE_SET:
                 on_set(c, &m->set);
+                return 0;
+        case WIRE_LOOK:
+                send_hello(c);
                 return 0;
         default:
                 return -EBADMSG;
@@ -303,72 +368,15 @@ static int on_readable(sd_event_source *s _unused_, int fd _unused_, uint32_t ev
         return 0;
 }
 
-static void fill_packages(const Sandbox *s, WireHello *h) {
-        const Packages *p = &s->packages;
-        const Problem *problem = p->has_problem ? &p->problem : NULL;
-        char text[sizeof(h->sets_reason)];
-
-        for (unsigned i = 0; i < WIRE_INTERPRETERS_MAX; i++)
-                if (sandbox_interpreter(s, i)) {
-                        wire_set_text(h->interpreters[i], sizeof(h->interpreters[i]),
-                                      sandbox_interpreter(s, i));
-                        h->n_interpreters = i + 1;
-                }
-        if (!s->sets)
-                return;
-        if (!s->sets->has_problem)
-                wire_set_text(h->sets_directory, sizeof(h->sets_directory), s->sets->directory);
-        else
-                problem = &s->sets->problem;
-        if (problem) {
-                (void) snprintf(text, sizeof(text), "%.250s. %.250s.", problem->reason, problem->remedy);
-                wire_set_text(h->sets_reason, sizeof(h->sets_reason), text);
-        }
-        if (p->uv) {
-                wire_set_text(h->uv, sizeof(h->uv), p->uv_inside);
-                wire_set_text(h->uv_on_host, sizeof(h->uv_on_host), p->uv);
-        }
-}
-
 void connection_greet(Connection *c) {
-        const Sandbox *s;
-        WireMessage m = {};
-        WireHello *h = &m.hello;
-
         assert(c && !c->is_greeted);
-
-        s = c->sandbox;
-        wire_header_init(&m, WIRE_HELLO, 0);
-        h->verdict = s->has_problem ? WIRE_VERDICT_REFUSED : WIRE_VERDICT_OK;
-        h->is_user = s->is_user;
-        h->controllers = (uint8_t) s->controllers;
-        h->memory_max_bytes = s->ceilings[WIRE_PROFILE_RUN].memory_max_bytes;
-        h->tasks_max = s->ceilings[WIRE_PROFILE_RUN].tasks_max;
-        h->cpu_quota_per_sec_usec = s->ceilings[WIRE_PROFILE_RUN].cpu_quota_per_sec_usec;
-        h->runtime_max_usec = s->ceilings[WIRE_PROFILE_RUN].runtime_max_usec;
-        if (s->settings) {
-                h->tmpfs_bytes = s->settings->tmpfs_bytes;
-                h->is_relaxed = s->settings->require_controllers !=
-                                (CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU);
-        }
-        if (s->manager) {
-                h->manager_version = s->manager->version;
-                h->has_memory_peak = s->manager->version >= MANAGER_VERSION_MEMORY_PEAK;
-                wire_set_text(h->manager_version_text, sizeof(h->manager_version_text),
-                              s->manager->version_text);
-        }
-        fill_packages(s, h);
-        if (s->has_problem) {
-                wire_set_text(h->reason, sizeof(h->reason), s->problem.reason);
-                wire_set_text(h->remedy, sizeof(h->remedy), s->problem.remedy);
-        }
 
         c->is_greeted = true;
         (void) sd_event_source_set_enabled(c->source, SD_EVENT_ON);
-        connection_send(c, &m);
+        send_hello(c);
 }
 
-int connection_new(sd_event *event, int fd, const Sandbox *sandbox, const ConnectionHandlers *handlers,
+int connection_new(sd_event *event, int fd, Sandbox *sandbox, const ConnectionHandlers *handlers,
                    Connection **ret) {
         _cleanup_(connection_freep) Connection *c = NULL;
         struct ucred credentials;

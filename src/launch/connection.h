@@ -23,7 +23,7 @@ struct Connection {
         uid_t uid;
         pid_t pid;
         sd_event_source *source;
-        const Sandbox *sandbox;
+        Sandbox *sandbox;
         Run *runs;
         size_t n_runs;
         bool is_greeted, is_closing;
@@ -32,7 +32,7 @@ struct Connection {
 };
 
 /* Takes fd. Reads nothing before connection_greet(). */
-int connection_new(sd_event *event, int fd, const Sandbox *sandbox, const ConnectionHandlers *handlers,
+int connection_new(sd_event *event, int fd, Sandbox *sandbox, const ConnectionHandlers *handlers,
                    Connection **ret);
 
 /* Sends HELLO and begins to listen. */

@@ -15,8 +15,9 @@
 #include "launch/sandbox.h"
 
 #define REMEDY_UV                                                                                           \
-        "Install uv for everybody (for example with \"sudo pipx install --global uv\"), or set UvPath= in " \
-        "mcp-exec.conf to its absolute path"
+        "Install uv for everybody (for example with \"sudo PIPX_HOME=/opt/pipx "                              \
+        "PIPX_BIN_DIR=/usr/local/bin pipx install uv\"), or set UvPath= in mcp-exec.conf to its absolute "   \
+        "path"
 
 static int refuse(Packages *p, const Problem *problem) {
         p->has_problem = true;
@@ -25,7 +26,7 @@ static int refuse(Packages *p, const Problem *problem) {
 }
 
 static int refuse_setting(Packages *p, const Problem *problem) {
-        log_warning("Packages cannot be installed: %s. %s.", problem->reason, problem->remedy);
+        p->is_setting_wrong = true;
         return refuse(p, problem);
 }
 
@@ -135,7 +136,7 @@ static int find_file(Packages *p, const char *key, const char *path, mode_t requ
         return refuse_setting(p, &problem);
 }
 
-static int find_pythons(Packages *p, const Settings *s) {
+static int find_pythons(Packages *p, const Settings *s, bool is_again) {
         size_t n = 1;
 
         STRV_FOREACH(name, s->packages.extra_pythons) {
@@ -143,26 +144,28 @@ static int find_pythons(Packages *p, const Settings *s) {
                 int r;
 
                 if (n >= WIRE_INTERPRETERS_MAX) {
-                        log_warning("ExtraPythons=: %s and what follows is left out, there may be %d", *name,
-                                    WIRE_INTERPRETERS_MAX - 1);
+                        if (!is_again)
+                                log_warning("ExtraPythons=: %s and what follows is left out, there may be "
+                                            "%d", *name, WIRE_INTERPRETERS_MAX - 1);
                         return 0;
                 }
                 r = interpreter_resolve(*name, s->bind_read_only_paths, p->pythons + n, &problem);
                 if (r == -ENOMEM)
                         return r;
-                if (r < 0)
-                        log_warning("ExtraPythons=: %s", problem.reason);
+                if (r < 0) {
+                        p->is_python_missing = true;
+                        if (!is_again)
+                                log_warning("ExtraPythons=: %s", problem.reason);
+                }
                 n++;
         }
         return 0;
 }
 
-int packages_find(Packages *p, const Settings *settings, bool is_user) {
+static int find_all(Packages *p, const Settings *settings, bool is_user, bool is_again) {
         int r;
 
-        assert(p && settings);
-
-        r = find_pythons(p, settings);
+        r = find_pythons(p, settings, is_again);
         if (r >= 0)
                 r = find_uv(p, settings, is_user);
         if (r >= 0)
@@ -172,6 +175,37 @@ int packages_find(Packages *p, const Settings *settings, bool is_user) {
                 r = find_file(p, "IndexCredentials=", settings->packages.index_credentials, S_IRUSR,
                               S_IRWXG | S_IRWXO, is_user, &p->index_credentials);
         return r;
+}
+
+int packages_find(Packages *p, const Settings *settings, bool is_user) {
+        int r;
+
+        assert(p && settings);
+
+        r = find_all(p, settings, is_user, /* is_again= */ false);
+        if (r >= 0 && p->is_setting_wrong)
+                log_warning("Packages cannot be installed: %s. %s.", p->problem.reason, p->problem.remedy);
+        return r;
+}
+
+void packages_look_again(Packages *p, const Settings *settings, bool is_user) {
+        Packages found = {};
+
+        assert(p && settings);
+
+        if (!p->has_problem && !p->is_python_missing)
+                return;
+        if (find_all(&found, settings, is_user, /* is_again= */ true) < 0) {
+                packages_done(&found);
+                return; /* no memory: what is known will do */
+        }
+        if (p->has_problem && !found.has_problem)
+                log_info("Packages can be installed now, with %s", found.uv);
+        else if (found.is_setting_wrong && !streq(found.problem.reason, p->problem.reason))
+                log_warning("Packages cannot be installed: %s. %s.", found.problem.reason,
+                            found.problem.remedy);
+        packages_done(p);
+        *p = found;
 }
 
 void packages_done(Packages *p) {

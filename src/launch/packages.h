@@ -13,9 +13,14 @@ typedef struct Packages {
         const char *uv_inside;                /* its path in a unit */
         char *ca_bundle, *index_credentials;  /* NULL: none */
         bool has_problem;                     /* nothing can be fetched, with problem */
+        bool is_setting_wrong;                /* the problem is one that the administrator made */
+        bool is_python_missing;               /* one of ExtraPythons= */
         Problem problem;
 } Packages;
 
 /* Whatever is missing becomes the problem. Returns 0 or -ENOMEM. */
 int packages_find(Packages *p, const Settings *settings, bool is_user);
+/* What was missing may be there by now: somebody did what the problem says. Costs nothing where nothing is
+ * missing. */
+void packages_look_again(Packages *p, const Settings *settings, bool is_user);
 void packages_done(Packages *p);

@@ -306,6 +306,16 @@ int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret) {
         return 0;
 }
 
+void sandbox_look_again(Sandbox *s) {
+        assert(s);
+
+        if (s->has_problem)
+                return; /* this process ends soon, and the next one looks at everything */
+        packages_look_again(&s->packages, s->settings, s->is_user);
+        if (s->sets)
+                sets_look_again(s->sets);
+}
+
 const char* sandbox_interpreter(const Sandbox *s, unsigned index) {
         assert(s);
 

@@ -39,6 +39,9 @@ int sandbox_new(sd_event *event, bool is_user, const char *uv_path, Sandbox **re
 /* Only the parts that printing needs, for a manager that is not there. */
 int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret);
 
+/* Whether what was missing for packages has come: somebody connects, or asks for them. */
+void sandbox_look_again(Sandbox *s);
+
 /* What one unit is asked to be. */
 typedef struct UnitChoice {
         bool is_selftest;

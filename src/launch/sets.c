@@ -30,21 +30,6 @@ SetName set_name_from_field(const char field[static WIRE_SET_NAME_CHARS], bool i
         return name;
 }
 
-/* Every directory of the path that is not there. */
-static int make_directories(const char *path) {
-        _cleanup_free_ char *copy = strdup(path);
-
-        if (!copy)
-                return -ENOMEM;
-        for (char *slash = copy; slash; slash = strchr(slash + 1, '/')) {
-                *slash = 0;
-                if (slash != copy && mkdir(copy, 0700) < 0 && errno != EEXIST)
-                        return -errno;
-                *slash = '/';
-        }
-        return mkdir(copy, 0700) < 0 && errno != EEXIST ? -errno : 0;
-}
-
 static int sets_open(Sets *s, bool may_make, Problem *p) {
         _cleanup_close_ int fd = -EBADF;
         struct stat st;
@@ -54,10 +39,12 @@ static int sets_open(Sets *s, bool may_make, Problem *p) {
                 *p = s->problem;
                 return -EOPNOTSUPP;
         }
-        if (s->fd >= 0)
+        /* It may have been removed since, with everything above it. */
+        if (s->fd >= 0 && fstat(s->fd, &st) >= 0 && st.st_nlink > 0)
                 return 0;
+        s->fd = safe_close(s->fd);
         if (may_make && s->is_user)
-                r = make_directories(s->directory);
+                r = path_make_directories(s->directory, 0700);
         if (r >= 0) {
                 fd = open(s->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
                 r = fd < 0 ? -errno : 0;
@@ -65,13 +52,19 @@ static int sets_open(Sets *s, bool may_make, Problem *p) {
         if (r < 0)
                 return problem_set(p, -r,
                                    s->is_user ? "Let the user write there" :
-                                                "Run systemd-tmpfiles --create mcp-exec.conf",
+                                                "Run systemd-tmpfiles --create mcp-exec.conf, and "
+                                                "systemctl restart mcp-exec-launcher.service",
                                    "The directory for packages, %s, cannot be opened: %s", s->directory,
                                    strerror(-r));
         /* Whoever else may write here could put a set of theirs under a name of ours. */
         if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
                 return problem_set(p, EPERM, "Remove it, and restart mcp-exec-launcher.service",
                                    "The directory for packages, %s, can be written to by others",
+                                   s->directory);
+        /* Made after the launcher was started, it is not among what the launcher's unit may write to. */
+        if (!s->is_user && faccessat(fd, ".", W_OK, AT_EACCESS) < 0 && errno == EROFS)
+                return problem_set(p, EROFS, "Run systemctl restart mcp-exec-launcher.service",
+                                   "The directory for packages, %s, cannot be written to by the launcher",
                                    s->directory);
         s->fd = TAKE_FD(fd);
         return 0;
@@ -253,10 +246,23 @@ void sets_sweep(Sets *s) {
                 log_info("Removed %d empty directories of packages that were never finished", n);
 }
 
-int sets_new_at(const char *directory, bool is_user, uid_t owner, Sets **ret) {
-        _cleanup_(sets_freep) Sets *s = NULL;
+void sets_look_again(Sets *s) {
         Problem problem = {};
         int r;
+
+        assert(s);
+
+        /* Without an owner there is another problem, for which somebody has to restart this. */
+        if (!s->has_problem || s->owner == (uid_t) -1)
+                return;
+        s->has_problem = false;
+        r = sets_open(s, /* may_make= */ false, &problem);
+        s->has_problem = r < 0 && !(s->is_user && r == -ENOENT);
+        s->problem = s->has_problem ? problem : (Problem) {};
+}
+
+int sets_new_at(const char *directory, bool is_user, uid_t owner, Sets **ret) {
+        _cleanup_(sets_freep) Sets *s = NULL;
 
         assert(directory && ret);
 
@@ -269,11 +275,8 @@ int sets_new_at(const char *directory, bool is_user, uid_t owner, Sets **ret) {
         if (str_copy(&s->directory, directory) < 0)
                 return -ENOMEM;
 
-        r = sets_open(s, /* may_make= */ false, &problem);
-        if (r < 0 && !(is_user && r == -ENOENT)) {
-                s->has_problem = true;
-                s->problem = problem;
-        }
+        s->has_problem = true;
+        sets_look_again(s);
         *ret = TAKE_PTR(s);
         return 0;
 }

@@ -43,6 +43,9 @@ int sets_new(bool is_user, Sets **ret);
 /* In this directory, with contents of this user. Takes no ownership. */
 int sets_new_at(const char *directory, bool is_user, uid_t owner, Sets **ret);
 
+/* What kept it from being used may be gone. */
+void sets_look_again(Sets *s);
+
 /* Why the set or leaf cannot be given to a unit, or 0. Makes a user's leaf (the system's service manager
  * makes its own). *ret_lock is to be kept open as long as the unit lives. */
 int sets_use(Sets *s, const SetName *name, int *ret_lock, Problem *reterr_problem);

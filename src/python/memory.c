@@ -12,7 +12,8 @@
 #include "base/parse.h"
 #include "base/strv.h"
 
-#define FILE_NAME "sets"
+/* Not "sets": a user's launcher has its directory of that name beside it. */
+#define FILE_NAME "known-sets"
 #define FILE_BYTES_MAX (1 * MIB)
 #define FIRST_LINE "mcp-exec sets 1"
 

@@ -284,11 +284,14 @@ static void need_parse(Need *n) {
 }
 
 void need_start(Need *n) {
+        const WireHello *hello;
+
         assert(n);
 
         if (!n->python)
                 return;
-        if (python_hello(n->python))
+        hello = python_hello(n->python);
+        if (hello && !*hello->sets_reason)
                 need_parse(n);
         else {
                 n->is_asking = true;

@@ -3,8 +3,8 @@
 #include "server/package-setup.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/strv.h"
 
@@ -26,7 +26,7 @@ int packages_find_state_directory(bool is_user, char **ret) {
                 return 0;
         if (r < 0)
                 return r;
-        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        if (path_make_directories(path, 0700) < 0)
                 return 0;
         *ret = TAKE_PTR(path);
         return 0;

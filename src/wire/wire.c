@@ -137,6 +137,7 @@ static const struct {
                            ELEMENTSOF(refused_fields) },
         [WIRE_SET_DONE] = { sizeof(WireSetDone), WIRE_ROLE_DAEMON, 0, true, set_done_fields,
                             ELEMENTSOF(set_done_fields) },
+        [WIRE_LOOK] = { sizeof(WireLook), WIRE_ROLE_LAUNCHER, 0, false, NULL, 0 },
 };
 
 /* The compiler may add padding that the table knows nothing of; the sums prove that it did not. */
@@ -145,6 +146,7 @@ static_assert(sizeof(WireLimits) == 32, "unexpected padding");
 static_assert(sizeof(WireStart) == 16 + 4 + 4 + 64 + 32, "unexpected padding");
 static_assert(sizeof(WireAssign) == 16 + 32, "unexpected padding");
 static_assert(sizeof(WireStop) == 16, "unexpected padding");
+static_assert(sizeof(WireLook) == 16, "unexpected padding");
 static_assert(sizeof(WireSet) == 16 + 4 + 4 + 64 + 64, "unexpected padding");
 static_assert(sizeof(WireHello) == 16 + 4 * 4 + 5 * 8 + 64 + 8 * 256 + 256 + 512 + 256 + 256 + 512 + 512,
               "unexpected padding");

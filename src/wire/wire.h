@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 #define WIRE_MAGIC UINT32_C(0x4578434d) /* "MCxE" */
 
 typedef enum WireType {
@@ -27,6 +27,7 @@ typedef enum WireType {
         WIRE_FINISHED,  /* launcher: the unit is dead and no job is pending; last message of this job */
         WIRE_REFUSED,   /* launcher: no unit was started; last message of this job */
         WIRE_SET_DONE,  /* launcher: the answer to SET */
+        WIRE_LOOK,      /* daemon: look anew for what was missing for packages; the answer is another HELLO */
         _WIRE_TYPE_MAX,
 } WireType;
 
@@ -54,7 +55,7 @@ typedef struct WireHeader {
         uint32_t magic;
         uint16_t version;
         uint16_t type;
-        uint64_t job_id; /* chosen by the daemon, never 0, unique on its connection; 0 in HELLO */
+        uint64_t job_id; /* chosen by the daemon, never 0, unique on its connection; 0 in HELLO and LOOK */
 } WireHeader;
 
 typedef struct WireLimits {
@@ -91,6 +92,10 @@ typedef struct WireAssign {
 typedef struct WireStop {
         WireHeader header;
 } WireStop;
+
+typedef struct WireLook {
+        WireHeader header;
+} WireLook;
 
 typedef enum WireSetAction {
         WIRE_SET_COMMIT, /* the leaf "<environment>.tmp" becomes the set "<to>" */
@@ -197,6 +202,7 @@ typedef union WireMessage {
         WireStart start;
         WireAssign assign;
         WireStop stop;
+        WireLook look;
         WireSet set;
         WireHello hello;
         WireStarted started;
@@ -207,7 +213,7 @@ typedef union WireMessage {
 
 /* Which end reads: messages of the other direction are violations. */
 typedef enum WireRole {
-        WIRE_ROLE_LAUNCHER, /* receives START, ASSIGN, STOP, SET */
+        WIRE_ROLE_LAUNCHER, /* receives START, ASSIGN, STOP, SET, LOOK */
         WIRE_ROLE_DAEMON,   /* receives the rest */
 } WireRole;
 

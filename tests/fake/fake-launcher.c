@@ -266,6 +266,8 @@ static int server_start(Server *s, const WireStart *m, int fds[static _WIRE_FD_M
         return 0;
 }
 
+static int server_say_hello(sd_event_source *source, uint64_t usec, void *userdata);
+
 static int server_on_packet(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
         Server *s = userdata;
         int fds[_WIRE_FD_MAX], r;
@@ -295,6 +297,9 @@ static int server_on_packet(sd_event_source *source, int fd, uint32_t revents, v
         case WIRE_SET:
                 server_change_set(s, &m.set);
                 return 0;
+        case WIRE_LOOK:
+                s->report->n_looks++;
+                return server_say_hello(NULL, 0, s);
         case WIRE_STOP:
                 s->report->n_stops++;
                 u = server_find(s, m.header.job_id);
@@ -323,7 +328,7 @@ static int server_say_hello(sd_event_source *source, uint64_t usec, void *userda
         m.hello.has_memory_peak = 1;
         m.hello.controllers = 7;
         m.hello.manager_version = 257;
-        fake_sets_say_hello(s->script, &m.hello);
+        fake_sets_say_hello(s->script, s->report->n_looks > 0, &m.hello);
         m.hello.memory_max_bytes = 256 << 20;
         m.hello.tasks_max = 64;
         m.hello.cpu_quota_per_sec_usec = USEC_PER_SEC;

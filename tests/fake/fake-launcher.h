@@ -59,13 +59,14 @@ typedef struct FakeScript {
         const char *python;         /* runs the programs of preparation; default /usr/bin/python3 */
         const char *sets_directory; /* NULL: sets of packages are not possible here */
         const char *uv;
+        const char *late_uv;        /* found when the daemon says LOOK */
         const char *credentials;    /* $CREDENTIALS_DIRECTORY of FETCH */
         char directory[64];                        /* where units work; fake_launcher_new() makes one */
 } FakeScript;
 
 /* What it saw, live. */
 typedef struct FakeReport {
-        unsigned n_connections, n_starts, n_stops, n_assigns, n_alive, n_violations;
+        unsigned n_connections, n_starts, n_stops, n_assigns, n_looks, n_alive, n_violations;
         unsigned n_prepared; /* STARTs of FETCH and INSTALL */
         WireLimits limits, assigned; /* of the last START, of the last ASSIGN */
 } FakeReport;

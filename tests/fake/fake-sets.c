@@ -33,16 +33,21 @@ static const char* set_path(char path[static PATH_BYTES], const FakeScript *scri
         return path;
 }
 
-void fake_sets_say_hello(const FakeScript *script, WireHello *hello) {
+void fake_sets_say_hello(const FakeScript *script, bool has_looked, WireHello *hello) {
+        const char *uv;
+
         hello->n_interpreters = 1;
         for (const char *const *p = script->extra_interpreters; *p; p++, hello->n_interpreters++)
                 wire_set_text(hello->interpreters[hello->n_interpreters], sizeof(hello->interpreters[0]),
                               *p);
         wire_set_text(hello->sets_directory, sizeof(hello->sets_directory), script->sets_directory ?: "");
+        uv = script->uv ?: has_looked ? script->late_uv : NULL;
         wire_set_text(hello->sets_reason, sizeof(hello->sets_reason),
-                      script->sets_directory ? "" : "This launcher has no sets");
-        wire_set_text(hello->uv, sizeof(hello->uv), script->uv ?: "");
-        wire_set_text(hello->uv_on_host, sizeof(hello->uv_on_host), script->uv ?: "");
+                      !script->sets_directory     ? "This launcher has no sets" :
+                      script->late_uv && !uv ? "The program uv is not installed. Install it." :
+                                               "");
+        wire_set_text(hello->uv, sizeof(hello->uv), uv ?: "");
+        wire_set_text(hello->uv_on_host, sizeof(hello->uv_on_host), uv ?: "");
 }
 
 bool fake_sets_may_start(const FakeScript *script, const WireStart *start, bool is_leaf_in_use) {

@@ -8,7 +8,7 @@
 
 #include "fake-launcher.h"
 
-void fake_sets_say_hello(const FakeScript *script, WireHello *hello);
+void fake_sets_say_hello(const FakeScript *script, bool has_looked, WireHello *hello);
 
 /* Whether the unit may start as far as its set goes. Makes the leaf. */
 bool fake_sets_may_start(const FakeScript *script, const WireStart *start, bool is_leaf_in_use);

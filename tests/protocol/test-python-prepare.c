@@ -265,7 +265,7 @@ TEST(restart_remembers_which_set_it_was) {
 
         /* Without that memory FETCH finds out, and nothing is installed again. */
         ASSERT_TRUE(python_rig_wait_idle(r));
-        (void) snprintf(path, sizeof(path), "%s/sets", r->state);
+        (void) snprintf(path, sizeof(path), "%s/known-sets", r->state);
         r->python = python_free(r->python);
         ASSERT_EQ_INT(unlink(path), 0);
         r->rig->engine = exec_engine_free(r->rig->engine);
@@ -406,6 +406,30 @@ TEST(no_packages_where_the_launcher_has_no_sets) {
         python_rig_teardown(r);
 }
 
+TEST(uv_that_is_installed_while_the_launcher_runs_is_used) {
+        PythonRig *r = python_rig_setup();
+        Run run;
+
+        r->script.uv = NULL;
+        r->script.late_uv = "/usr/bin/uv";
+        fake_launcher_free(r->rig->launcher);
+        r->rig->launcher = fake_launcher_new(&r->script);
+        python_rig_start(r);
+        python_rig_run(r, &run, ""); /* says HELLO; uv is not there */
+        assert_ran(&run);
+        ASSERT_EQ_UINT(fake_launcher_report(r->rig->launcher)->n_looks, 0);
+        python_rig_run(r, &run, "alpha");
+        assert_ran(&run);
+        ASSERT_EQ_UINT(python_rig_n_prepared(r), 2);
+        /* Once there is nothing missing, nobody asks. */
+        python_rig_run(r, &run, "beta");
+        assert_ran(&run);
+        ASSERT_EQ_UINT(fake_launcher_report(r->rig->launcher)->n_looks, 1);
+        ASSERT_EQ_UINT(fake_launcher_report(r->rig->launcher)->n_connections, 1);
+        ASSERT_EQ_UINT(fake_launcher_report(r->rig->launcher)->n_violations, 0);
+        python_rig_teardown(r);
+}
+
 TEST(offline_uses_what_is_there) {
         PythonRig *r = start();
         Run run;
@@ -426,7 +450,7 @@ TEST(memory_that_cannot_be_written_costs_nothing_else) {
         PythonRig *r = start();
         Run run;
 
-        (void) snprintf(path, sizeof(path), "%s/sets", r->state);
+        (void) snprintf(path, sizeof(path), "%s/known-sets", r->state);
         ASSERT_EQ_INT(mkdir(path, 0755), 0);
         python_rig_run(r, &run, "alpha");
         assert_ran(&run);

@@ -14,7 +14,7 @@ from lib import (Skip, configured, journal, journal_cursor, needs, run_units, sh
 HOST_UV = next((path for path in map(pathlib.Path, ("/mnt/uv/uv", "/mnt/host/uv/uv")) if path.exists()), None)
 UV = pathlib.Path("/opt/packages-test/uv")      # not below /usr: whoever uses it has it bound
 SETS = pathlib.Path("/var/lib/mcp-exec/sets")
-STATE = pathlib.Path("/var/lib/mcp-exec/daemon/sets")
+STATE = pathlib.Path("/var/lib/mcp-exec/daemon/known-sets")
 SECONDS = 120                                   # for a call that prepares, on a busy machine
 PARSES, FETCHES, INSTALLS = "reads what a script needs", "fetches packages", "installs packages"
 

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import time
 
-VERSION, MAGIC = 2, 0x4578434D
-START, ASSIGN, STOP, SET, HELLO, STARTED, FINISHED, REFUSED, SET_DONE = range(1, 10)
+VERSION, MAGIC = 3, 0x4578434D
+START, ASSIGN, STOP, SET, HELLO, STARTED, FINISHED, REFUSED, SET_DONE, LOOK = range(1, 11)
 RUN, PARSE, FETCH, INSTALL = range(4)
 COMMIT, RETIRE, DROP = range(3)
 HEADER = struct.Struct("=IHHQ")
@@ -26,6 +26,7 @@ BODIES = {
     START: struct.Struct("=II64s4Q"),
     ASSIGN: LIMITS,
     STOP: struct.Struct("="),
+    LOOK: struct.Struct("="),
     SET: struct.Struct("=I4x64s64s"),
     HELLO: struct.Struct("=IBBBBII5Q64s" + 8 * "256s" + "256s512s256s256s512s512s"),
     STARTED: struct.Struct("=Q64s33s7x"),

@@ -373,3 +373,56 @@ TEST(interpreters_keep_their_numbers) {
         ASSERT_FALSE(p.has_problem);
         packages_done(&p);
 }
+
+TEST(what_was_missing_for_packages_is_found_when_it_has_come) {
+        _cleanup_(settings_freep) Settings *s = NULL;
+        Packages p = {};
+        char path[64];
+
+        write_file(path, 0644);
+        ASSERT_EQ_INT(settings_new_default(&s), 0);
+        ASSERT_EQ_INT(settings_set(s, "Packages", "UvPath", path, &(char*) { NULL }), 0);
+        ASSERT_EQ_INT(packages_find(&p, s, /* is_user= */ true), 0);
+        ASSERT_CONTAINS(p.problem.reason, "is not installed");
+        packages_look_again(&p, s, true);
+        ASSERT_TRUE(p.has_problem && !p.uv);
+        ASSERT_EQ_INT(chmod(path, 0757), 0);
+        packages_look_again(&p, s, true);
+        ASSERT_CONTAINS(p.problem.reason, "could be replaced");
+        ASSERT_EQ_INT(chmod(path, 0755), 0);
+        packages_look_again(&p, s, true);
+        ASSERT_FALSE(p.has_problem || p.is_setting_wrong);
+        ASSERT_EQ_STR(p.problem.reason, "");
+        ASSERT_EQ_STR(p.uv, path);
+        ASSERT_EQ_INT(unlink(path), 0);
+        packages_look_again(&p, s, true); /* nothing was missing: nothing is looked at */
+        ASSERT_EQ_STR(p.uv, path);
+        packages_done(&p);
+}
+
+TEST(directory_of_sets_that_is_made_later_is_used) {
+        Sets *s = setup(), *later = NULL;
+        char path[256];
+
+        (void) snprintf(path, sizeof(path), "%s/later", directory);
+        ASSERT_EQ_INT(sets_new_at(path, false, geteuid(), &later), 0);
+        ASSERT_CONTAINS(later->problem.reason, "cannot be opened");
+        ASSERT_CONTAINS(later->problem.remedy, "systemd-tmpfiles --create");
+        sets_look_again(later);
+        ASSERT_TRUE(later->has_problem);
+        ASSERT_EQ_INT(mkdir(path, 0755), 0);
+        sets_look_again(later);
+        ASSERT_FALSE(later->has_problem);
+        ASSERT_EQ_STR(later->problem.reason, "");
+        safe_close(use(later, 'a', true));
+        /* Removed with what is in it, and made again. */
+        ASSERT_EQ_INT(unlinkat(later->fd, ".lock", 0), 0);
+        ASSERT_EQ_INT(rmdir(path), 0);
+        ASSERT_EQ_INT(use(later, 'a', true), -ENOENT);
+        ASSERT_EQ_INT(mkdir(path, 0755), 0);
+        safe_close(use(later, 'a', true));
+        ASSERT_EQ_INT(unlinkat(later->fd, ".lock", 0), 0);
+        ASSERT_EQ_INT(rmdir(path), 0);
+        sets_free(later);
+        done(s);
+}

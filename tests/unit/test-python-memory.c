@@ -59,7 +59,7 @@ TEST(file_that_is_none_is_an_empty_one) {
         for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
                 Memory m;
 
-                put_file(tree, "sets", bad[i]);
+                put_file(tree, "known-sets", bad[i]);
                 ASSERT_EQ_INT(memory_init(&m, tree), 0);
                 if (memory_find(&m, A) || m.n_requests > 0 || m.n_uses > 0)
                         FAIL("case %zu", i);
@@ -71,7 +71,7 @@ TEST(lines_before_a_bad_one_hold) {
         _cleanup_tree_ char *tree = make_tree();
         Memory m;
 
-        put_file(tree, "sets", "mcp-exec sets 1\nrequest " A " " B "\nuse " B " 5\nrequ");
+        put_file(tree, "known-sets", "mcp-exec sets 1\nrequest " A " " B "\nuse " B " 5\nrequ");
         ASSERT_EQ_INT(memory_init(&m, tree), 0);
         ASSERT_EQ_STR(memory_find(&m, A), B);
         ASSERT_EQ_UINT(memory_used_usec(&m, B), 5);
@@ -125,10 +125,10 @@ TEST(nothing_is_left_beside_the_file) {
         _cleanup_tree_ char *tree = make_tree();
         Memory m;
 
-        ASSERT_EQ_INT(str_printf(&path, "%s/sets.%d", tree, (int) getpid()), 0);
+        ASSERT_EQ_INT(str_printf(&path, "%s/known-sets.%d", tree, (int) getpid()), 0);
         ASSERT_EQ_INT(memory_init(&m, tree), 0);
         ASSERT_EQ_INT(memory_note(&m, A, B, true), 0);
-        put_file(tree, "sets/x", ""); /* a directory: it cannot be replaced */
+        put_file(tree, "known-sets/x", ""); /* a directory: it cannot be replaced */
         ASSERT_TRUE(memory_save(&m) < 0);
         ASSERT_TRUE(access(path, F_OK) < 0);
         memory_done(&m);

@@ -10,7 +10,11 @@
 #define N_TYPES (_WIRE_TYPE_MAX - 1)
 
 static WireRole receiver(WireType type) {
-        return type <= WIRE_SET ? WIRE_ROLE_LAUNCHER : WIRE_ROLE_DAEMON;
+        return type <= WIRE_SET || type == WIRE_LOOK ? WIRE_ROLE_LAUNCHER : WIRE_ROLE_DAEMON;
+}
+
+static bool has_job_id(WireType type) {
+        return type != WIRE_HELLO && type != WIRE_LOOK;
 }
 
 static size_t n_fds_of(WireType type) {
@@ -22,7 +26,7 @@ static WireMessage valid_message(WireType type) {
         const WireLimits limits = { 1000000, 1 << 30, 128, 1000000 };
         WireMessage m = {};
 
-        wire_header_init(&m, type, type == WIRE_HELLO ? 0 : UINT64_C(0x0102030405060708));
+        wire_header_init(&m, type, has_job_id(type) ? UINT64_C(0x0102030405060708) : 0);
         if (type == WIRE_START) {
                 m.start.limits = limits;
                 m.start.interpreter = 1;
@@ -89,7 +93,7 @@ TEST(wire_check_takes_valid_messages_of_every_type) {
                 WireMessage full = valid_message(type), least = {};
 
                 ASSERT_EQ_INT(check(type, &full), 0);
-                wire_header_init(&least, type, type == WIRE_HELLO ? 0 : 1);
+                wire_header_init(&least, type, has_job_id(type) ? 1 : 0);
                 /* Two texts must say something, and a set has a name. */
                 ASSERT_EQ_INT(check(type, &least),
                               type == WIRE_STARTED || type == WIRE_REFUSED || type == WIRE_SET ?
@@ -131,7 +135,7 @@ TEST(wire_check_refuses_bad_headers) {
                 m.header.version++;
                 ASSERT_EQ_INT(check(type, &m), -EBADMSG);
                 m = valid_message(type);
-                m.header.job_id = type == WIRE_HELLO ? 1 : 0;
+                m.header.job_id = has_job_id(type) ? 0 : 1;
                 ASSERT_EQ_INT(check(type, &m), -EBADMSG);
                 for (uint32_t t = 0; t <= UINT16_MAX; t++) {
                         m.header.type = (uint16_t) t;
@@ -269,7 +273,7 @@ static bool is_free_byte(WireType type, size_t at) {
 #define WITHIN(t, first, last)                                                                              \
         (at >= offsetof(t, first) && at < offsetof(t, last) + sizeof(((t *) NULL)->last))
         if (at >= offsetof(WireHeader, job_id) && at < sizeof(WireHeader))
-                return type != WIRE_HELLO;
+                return has_job_id(type);
         switch (type) {
         case WIRE_START:
                 return WITHIN(WireStart, limits, limits);
@@ -290,6 +294,7 @@ static bool is_free_byte(WireType type, size_t at) {
                 return at == offsetof(WireSetDone, error) +
                                        (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 3 : 0);
         case WIRE_STOP:
+        case WIRE_LOOK:
         case WIRE_SET:
         case WIRE_REFUSED:
         case _WIRE_TYPE_MAX:
@@ -330,10 +335,10 @@ TEST(wire_check_survives_any_bytes) {
                         memcpy((char*) &m + k, &x, MIN_OF(sizeof(x), sizeof(m) - k));
                 }
                 if (i % 2) { /* with a good header, so that the fields are reached */
-                        wire_header_init(&m, type, type == WIRE_HELLO ? 0 : 1);
+                        wire_header_init(&m, type, has_job_id(type) ? 1 : 0);
                         n = wire_message_size((uint16_t) type);
-                        /* ASSIGN and STOP have nothing to be wrong then. */
-                        if (type != WIRE_ASSIGN && type != WIRE_STOP)
+                        /* ASSIGN, STOP and LOOK have nothing to be wrong then. */
+                        if (type != WIRE_ASSIGN && type != WIRE_STOP && type != WIRE_LOOK)
                                 ASSERT_EQ_INT(check_exact(receiver(type), &m, n, n_fds_of(type)), -EBADMSG);
                 } else
                         ASSERT_EQ_INT(check_exact((WireRole) (i / 2 % 2), &m, n, 0), -EBADMSG);
