@@ -74,8 +74,8 @@ void launcher_client_break(LauncherClient *c, const char *why);
 int launcher_client_start(LauncherClient *c, LauncherJob *j, const LauncherOrder *order,
                           const int take_fds[static _WIRE_FD_MAX]);
 
-/* Asks for another HELLO, for which the launcher looks anew for what was missing for packages. It comes as
- * the first one did: on_hello, or on_lost. The client must be READY; nothing happens while one is on its way. */
+/* Asks for another HELLO, for which the launcher looks anew for what packages lack. on_hello follows, or
+ * on_lost. The client must be READY; nothing happens while one is on its way. */
 void launcher_client_look(LauncherClient *c);
 bool launcher_client_is_looking(const LauncherClient *c);
 

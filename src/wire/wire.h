@@ -27,7 +27,7 @@ typedef enum WireType {
         WIRE_FINISHED,  /* launcher: the unit is dead and no job is pending; last message of this job */
         WIRE_REFUSED,   /* launcher: no unit was started; last message of this job */
         WIRE_SET_DONE,  /* launcher: the answer to SET */
-        WIRE_LOOK,      /* daemon: look anew for what was missing for packages; the answer is another HELLO */
+        WIRE_LOOK,      /* daemon: look anew for what packages lack; another HELLO follows */
         _WIRE_TYPE_MAX,
 } WireType;
 
