@@ -35,7 +35,8 @@ typedef struct ExecResult {
         char **hints;              /* warnings, and guesses from the last error line, each a sentence */
         bool did_run;              /* false: the program was never started; message says why */
         uint8_t presentation;      /* the request's */
-        bool is_unprepared;        /* its packages cannot be had; message may quote uv or an index */
+        bool is_unprepared;        /* its packages cannot be had; message may quote uv or an index … */
+        const char *journal;       /* … and this does not; borrowed from the job. NULL otherwise */
         char unit[64];
 } ExecResult;
 

@@ -46,6 +46,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .err = exec_job_stream(j, 2),
                 .files = job_files(j),
                 .presentation = j->request->presentation,
+                .journal = j->journal,
         };
         memcpy(r->run_id, j->run_id, sizeof(r->run_id));
 

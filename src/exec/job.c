@@ -72,6 +72,7 @@ static void job_end(ExecJob *j, JobReason reason) {
 /* Its packages took too long. */
 static void job_give_up_preparing(ExecJob *j) {
         SizeText limit = size_text_usec(j->request->preparation.timeout_usec);
+        static const char late[] = "Its packages were not ready in time.";
         const char *phase = exec_job_phase(j);
         _cleanup_free_ char *message = NULL;
 
@@ -81,7 +82,7 @@ static void job_give_up_preparing(ExecJob *j) {
                           "package index is slow, or raise PrepareTimeoutSec=.",
                           limit.text, *phase ? " (" : "", phase, *phase ? ")" : "");
         j->request->preparation.ops->cancel(j->request->preparation.data);
-        exec_job_prepare_failed(j, EXEC_ERROR, message ?: "Its packages were not ready in time.");
+        exec_job_prepare_failed(j, EXEC_ERROR, message ?: late, late);
 }
 
 bool job_is_started(const ExecJob *j) {
@@ -94,15 +95,15 @@ static void job_end_collecting(ExecJob *j) {
 }
 
 void job_give_up_all_preparing(ExecEngine *e) {
+        static const char stopping[] = "The service is stopping and did not wait for the packages. Run it "
+                                       "again in some seconds.";
         ExecJob *j;
 
         assert(e);
 
         while ((j = e->preparing.first)) {
                 j->request->preparation.ops->cancel(j->request->preparation.data);
-                exec_job_prepare_failed(j, EXEC_INFRA_ERROR,
-                                        "The service is stopping and did not wait for the packages. Run it "
-                                        "again in some seconds.");
+                exec_job_prepare_failed(j, EXEC_INFRA_ERROR, stopping, stopping);
         }
 }
 
@@ -283,6 +284,7 @@ ExecJob* job_free(ExecJob *j) {
         unit_free(j->unit);
         exec_request_free(j->request);
         free(j->explanation);
+        free(j->journal);
         free(j->phase);
         strv_free(j->warnings);
         free(j);
@@ -355,12 +357,12 @@ void job_start(ExecJob *j) {
 }
 
 void job_prepare(ExecJob *j) {
+        static const char no_memory[] = "The daemon is out of memory. Run it again later.";
         const ExecPreparation *p = &j->request->preparation;
 
         job_set_state(j, JOB_PREPARING);
         if (j->state == JOB_PREPARING && p->ops->start(p->data, j) < 0)
-                exec_job_prepare_failed(j, EXEC_INFRA_ERROR,
-                                        "The daemon is out of memory. Run it again later.");
+                exec_job_prepare_failed(j, EXEC_INFRA_ERROR, no_memory, no_memory);
 }
 
 /* Out of JOB_PREPARING, for whatever comes next. */
@@ -394,10 +396,11 @@ void exec_job_prepared(ExecJob *j, unsigned interpreter, const char *environment
         engine_update_soon(j->engine);
 }
 
-void exec_job_prepare_failed(ExecJob *j, ExecStatus status, const char *message) {
+void exec_job_prepare_failed(ExecJob *j, ExecStatus status, const char *message, const char *journal) {
         assert(j);
         assert(status == EXEC_ERROR || status == EXEC_INFRA_ERROR);
         assert(message);
+        assert(journal);
 
         if (j->state != JOB_PREPARING)
                 return;
@@ -406,6 +409,7 @@ void exec_job_prepare_failed(ExecJob *j, ExecStatus status, const char *message)
         j->reason = JOB_REASON_UNPREPARED;
         j->unprepared_status = status;
         (void) str_copy(&j->explanation, message);
+        (void) str_copy(&j->journal, journal);
         job_set_state(j, JOB_DONE);
 }
 

@@ -47,6 +47,7 @@ struct ExecJob {
         JobReason reason;
         char *explanation;        /* JOB_REASON_FAILED; NULL: the unit tells. JOB_REASON_UNPREPARED */
         ExecStatus unprepared_status;
+        char *journal;            /* JOB_REASON_UNPREPARED: the explanation in our own words only */
         char run_id[RANDOM_HEX_ID_CHARS + 1];
         Unit *unit;
         char environment[SHA256_HEX_CHARS + 1]; /* as the request says, or as it was prepared */

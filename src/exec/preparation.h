@@ -10,8 +10,8 @@
 void exec_job_prepared(ExecJob *j, unsigned interpreter, const char *environment, char *const *warnings);
 
 /* It cannot run: its answer is message (copied) as it stands, with EXEC_ERROR where the caller can change
- * that, or EXEC_INFRA_ERROR. */
-void exec_job_prepare_failed(ExecJob *j, ExecStatus status, const char *message);
+ * that, or EXEC_INFRA_ERROR. journal (copied): the same in our own words only, for the journal. */
+void exec_job_prepare_failed(ExecJob *j, ExecStatus status, const char *message, const char *journal);
 
 /* What its preparation does now ("downloading 3/7 numpy"); "": it is not being prepared. */
 void exec_job_set_phase(ExecJob *j, const char *phase);

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/strv.h"
 #include "exec/size-text.h"
+#include "runner/checks.h"
 
 #define RUNNER_EXIT_CHECK_BASE 100 /* the runner's exit status 100 + n: its check n failed */
 #define RUNNER_EXIT_CHECK_LAST 199
@@ -70,6 +71,27 @@ static void blame_sandbox(ExecResult *r, const char *format, ...) {
         if (buffer_vprintf(&b, format, ap) >= 0)
                 (void) buffer_steal(&b, &r->message, NULL);
         va_end(ap);
+}
+
+static void blame_check(ExecResult *r, uint32_t number) {
+        static const struct {
+                uint32_t number;
+                const char *sentence, *remedy;
+        } checks[] = {
+#define ROW(number, name, sentence, remedy) { number, sentence, remedy },
+                RUNNER_CHECKS(ROW)
+#undef ROW
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(checks); i++)
+                if (checks[i].number == number) {
+                        blame_sandbox(r, "The sandbox is not what it must be, so the program was not run: "
+                                         "%s (check %" PRIu32 "). Administrators: %s",
+                                      checks[i].sentence, number, checks[i].remedy);
+                        return;
+                }
+        blame_sandbox(r, "The sandbox is not what it must be (check %" PRIu32 " failed inside it), so the "
+                         "program was not run. Administrators: run mcp-exec check.", number);
 }
 
 /* The check that failed inside the sandbox, or 0: said on the control socket, or by the exit status
@@ -150,9 +172,7 @@ static void judge_failure(const ResultFacts *f, ExecResult *r) {
                                  "it again; administrators find the cause by journalctl -u "
                                  "mcp-exec-launcher.");
         else if (failed_check(f) > 0)
-                blame_sandbox(r, "The sandbox is not what it must be (check %" PRIu32 " failed inside it), "
-                                 "so the program was not run. Administrators: run mcp-exec check.",
-                              failed_check(f));
+                blame_check(r, failed_check(f));
         else if (f->fault == UNIT_FAULT_PROTOCOL)
                 blame_sandbox(r, "The runner inside the sandbox and the daemon do not understand each "
                                  "other. Administrators: install both from one package.");

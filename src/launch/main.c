@@ -165,7 +165,7 @@ static int check_own_unit(void) {
         }
         if (sd_pid_get_unit(0, &unit) < 0 || !streq(unit, LAUNCHER_UNIT)) {
                 log_error("Only systemd may start this, as " LAUNCHER_UNIT
-                          ": systemctl start mcp-exec-launcher.socket");
+                          ": systemctl restart mcp-exec-launcher.socket");
                 return -EPERM;
         }
         return 0;
@@ -176,7 +176,7 @@ static int take_system_socket(Server *s) {
 
         if (sd_listen_fds(/* unset_environment= */ true) != 1 ||
             sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_SEQPACKET, /* listening= */ 1, NULL, 0) <= 0) {
-                log_error("No listening socket was handed over; start mcp-exec-launcher.socket");
+                log_error("No listening socket was handed over; restart mcp-exec-launcher.socket");
                 return -EINVAL;
         }
 

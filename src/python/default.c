@@ -53,11 +53,10 @@ static void prepared_without(ExecJob *j, const char *why) {
 static void attachment_on_failed(Need *n, ExecStatus status, const char *message, void *userdata) {
         Attachment *a = userdata;
 
-        (void) n;
         if (a->is_default)
                 prepared_without(a->job, message);
         else
-                exec_job_prepare_failed(a->job, status, message);
+                exec_job_prepare_failed(a->job, status, message, need_journal(n));
 }
 
 static int attachment_start(void *data, ExecJob *j) {

@@ -28,11 +28,19 @@ struct Need {
         ParseClient parse;
         PreparationClient preparation;
         char environment[SHA256_HEX_CHARS + 1]; /* in use by this need; "": none */
+        const char *journal; /* why it failed, where the message may quote others */
         LIST_LINK(Need) needs;
 };
 
 static void need_fail(Need *n, ExecStatus status, const char *message) {
+        if (!n->journal)
+                n->journal = message;
         n->handlers->on_failed(n, status, message, n->userdata);
+}
+
+const char* need_journal(const Need *n) {
+        assert(n);
+        return n->journal;
 }
 
 static void need_fail_memory(Need *n) {
@@ -64,8 +72,10 @@ static void need_fail_invalid(Need *n) {
 
         if (write_errors(n->parsed, &b) < 0)
                 need_fail_memory(n);
-        else
+        else {
+                n->journal = "Its packages cannot be had as it names them.";
                 need_fail(n, EXEC_ERROR, b.data);
+        }
 }
 
 /* Warnings of PARSE, then those of the preparation. */
@@ -178,8 +188,10 @@ static void need_on_prepared(PreparationClient *c, SetEntry *e, char *const *war
         (void) warnings; /* the entry's */
         if (e)
                 need_ready(n, e);
-        else
+        else {
+                n->journal = c->journal;
                 need_fail(n, status, message);
+        }
 }
 
 /* ---- On its way ---- */
@@ -249,8 +261,10 @@ static void need_on_parsed(ParseClient *c, Parsed *parsed, const char *message) 
 
         if (parsed)
                 need_take_parsed(n, parsed_ref(parsed));
-        else
+        else {
+                n->journal = c->journal;
                 need_fail(n, EXEC_INFRA_ERROR, message);
+        }
 }
 
 static void need_parse(Need *n) {

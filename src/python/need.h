@@ -20,6 +20,7 @@ int need_new(Python *p, const PythonScript *script, const char *principal, const
 Need* need_free(Need *n);
 DEFINE_CLEANUP(Need*, need_free);
 void need_start(Need *n);
+const char* need_journal(const Need *n); /* during on_failed(): why, in our own words only */
 void need_stop(Need *n); /* waits for nothing any more; nothing is called */
 void need_orphan_all(Python *p); /* the room goes, needs may stay until their owners go */
 bool need_any_asks(const Python *p);

@@ -103,7 +103,7 @@ void parse_leave(ParseClient *c) {
 }
 
 /* parsed may be NULL. q is gone afterwards. */
-static void parse_tell(Parse *q, Parsed *parsed, const char *message) {
+static void parse_tell_of_step(Parse *q, Parsed *parsed, const char *message, const char *journal) {
         ParseClient *c;
 
         q->is_over = true;
@@ -112,9 +112,15 @@ static void parse_tell(Parse *q, Parsed *parsed, const char *message) {
         while ((c = q->clients.first)) {
                 LIST_REMOVE(&q->clients, clients, c);
                 c->parse = NULL;
+                c->journal = journal;
                 c->on_parsed(c, parsed, message);
         }
         parse_free(q);
+}
+
+/* message quotes nobody. */
+static void parse_tell(Parse *q, Parsed *parsed, const char *message) {
+        parse_tell_of_step(q, parsed, message, message);
 }
 
 static void parse_on_done(const StepOutcome *outcome, void *userdata) {
@@ -124,7 +130,7 @@ static void parse_on_done(const StepOutcome *outcome, void *userdata) {
         int r;
 
         if (!outcome->answer) {
-                parse_tell(q, NULL, outcome->message);
+                parse_tell_of_step(q, NULL, outcome->message, outcome->journal);
                 return;
         }
         r = answer_read_parse(outcome->answer, &q->policy, &parsed);

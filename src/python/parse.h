@@ -10,6 +10,7 @@ typedef struct ParseClient ParseClient;
 struct ParseClient {
         /* parsed is NULL when nothing was found out; message says why then. Never within parse_submit(). */
         void (*on_parsed)(ParseClient *c, Parsed *parsed, const char *message);
+        const char *journal; /* during on_parsed() without a result: why, for the journal */
         Parse *parse;
         LIST_LINK(ParseClient) clients;
 };

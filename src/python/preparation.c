@@ -43,6 +43,7 @@ struct Preparation {
         bool has_leaf, ignores_known;
         int leaf_fd; /* keeps other servers of the same user away from the leaf */
         uint64_t started_usec;
+        const char *journal; /* of a step that failed; NULL: the message will do */
         Step *step;
         char phase[STEP_PHASE_CHARS_MAX + 1];
         LIST_HEAD(PreparationClient) clients;
@@ -99,6 +100,7 @@ static void preparation_tell(Preparation *q, SetEntry *e, ExecStatus status, con
         while ((c = q->clients.first)) {
                 LIST_REMOVE(&q->clients, clients, c);
                 c->preparation = NULL;
+                c->journal = q->journal ?: message;
                 c->on_prepared(c, e, e ? e->warnings : NULL, status, message);
         }
         preparation_free(q);
@@ -125,7 +127,10 @@ static void preparation_fail_step(Preparation *q, const StepOutcome *outcome) {
                 if (victim)
                         (void) removal_new(p, victim->name, /* is_set= */ true, NULL, NULL);
         }
-        log_info("Preparing a set of packages failed (%s).", *outcome->kind ? outcome->kind : "sandbox");
+        log_full(outcome->is_infra ? LOG_WARNING : LOG_INFO, 0,
+                 "Preparing a set of packages failed (%s): %s", *outcome->kind ? outcome->kind : "sandbox",
+                 outcome->journal);
+        q->journal = outcome->journal;
         preparation_fail(q, outcome->is_infra ? EXEC_INFRA_ERROR : EXEC_ERROR, outcome->message);
 }
 

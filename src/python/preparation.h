@@ -11,6 +11,7 @@ struct PreparationClient {
         /* The set is e and can be acquired; or NULL, and why. Never from within preparation_join(). */
         void (*on_prepared)(PreparationClient *c, SetEntry *e, char *const *warnings, ExecStatus status,
                             const char *message);
+        const char *journal; /* during on_prepared() without a set: why, for the journal */
         Preparation *preparation;
         LIST_LINK(PreparationClient) clients;
 };

@@ -65,19 +65,38 @@ static void step_tell(Step *s, const StepOutcome *outcome) {
         s->parameters.on_done(outcome, s->parameters.userdata);
 }
 
+/* what quotes nobody. */
 static void step_fail(Step *s, const char *what) {
-        step_tell(s, &(const StepOutcome){ .kind = "", .message = what, .is_infra = true });
+        step_tell(s, &(const StepOutcome){ .kind = "", .message = what, .journal = what, .is_infra = true });
 }
 
-/* Kinds of "error" that are not about what was asked for. */
-static bool is_infra_kind(const char *kind) {
-        static const char *const kinds[] = { "internal", "disk-full", "no-uv",        "index",   "dns",
-                                             "proxy",    "tls",       "unauthorized", "offline", "timeout" };
+/* Kinds of "error" that are not about what was asked for. The message that comes with one may quote uv, the
+ * index or the script, which the journal must not. */
+static const struct {
+        const char *kind, *journal;
+} infra_kinds[] = {
+        { "internal", "The program that prepares packages failed." },
+        { "disk-full", "There is no space left for a set of packages." },
+        { "no-uv", "The program uv cannot be used." },
+        { "index", "The package index cannot be reached, or gives no answer that is understood." },
+        { "dns", "The name of the package index cannot be resolved." },
+        { "proxy", "The proxy on the way to the package index refuses or does not answer." },
+        { "tls", "The certificate of the package index is not trusted (CaBundle=)." },
+        { "unauthorized", "The package index demands other credentials (IndexCredentials=)." },
+        { "offline", "Nothing is fetched (Offline=yes)." },
+        { "timeout", "Preparing packages took longer than it may (PrepareTimeoutSec=)." },
+};
 
-        for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
-                if (streq(kind, kinds[i]))
-                        return true;
-        return false;
+static void step_fail_kind(Step *s, const char *kind, const char *message) {
+        StepOutcome outcome = { .kind = kind, .message = message,
+                                .journal = "Its packages cannot be had as it names them." };
+
+        for (size_t i = 0; i < ELEMENTSOF(infra_kinds); i++)
+                if (streq(kind, infra_kinds[i].kind)) {
+                        outcome.is_infra = true;
+                        outcome.journal = infra_kinds[i].journal;
+                }
+        step_tell(s, &outcome);
 }
 
 static void step_read_answer(Step *s) {
@@ -94,8 +113,7 @@ static void step_read_answer(Step *s) {
         if (r == 0)
                 step_tell(s, &(const StepOutcome){ .answer = v });
         else if (r == 1 && v)
-                step_tell(s, &(const StepOutcome){
-                                     .kind = kind, .message = message, .is_infra = is_infra_kind(kind) });
+                step_fail_kind(s, kind, message);
         else
                 step_fail(s, broken);
 }
@@ -140,7 +158,7 @@ static void step_on_done(ExecJob *j, const ExecResult *result, void *userdata) {
                           "The program that prepares packages failed%s%.200s. Administrators: see the "
                           "journal (journalctl -u mcp-exec).",
                           *s->words ? ": " : "", s->words);
-        step_fail(s, message ?: "The program that prepares packages failed.");
+        step_fail_kind(s, "internal", message ?: "The program that prepares packages failed.");
 }
 
 static int step_read_program(const Python *p, const char *name, ExecRequest *q) {

@@ -14,6 +14,7 @@ typedef struct Step Step;
 typedef struct StepOutcome {
         const JsonValue *answer; /* NULL: it failed */
         const char *kind, *message; /* it failed: the program's own word for it, "" where it had none; why */
+        const char *journal; /* it failed: the same in our own words only, for the journal */
         bool is_infra; /* nothing that the caller could change */
 } StepOutcome;
 

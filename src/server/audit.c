@@ -20,6 +20,7 @@
 #include "server/audit.h"
 
 #define CLIENT_TEXT_BYTES_MAX 128
+#define REASON_BYTES_MAX 1000
 #define TRACEPARENT_CHARS 55 /* 00-<32>-<16>-<2> */
 
 /* The fields of one record; the first failed allocation sticks. */
@@ -48,8 +49,8 @@ static void record_add(Record *r, const char *format, ...) {
         r->error = strv_extend(&r->fields, field);
 }
 
-/* Printable UTF-8 of bounded length; anything else becomes '?'. Returns "" for NULL. */
-static const char* clean(const char *s, char ret[static CLIENT_TEXT_BYTES_MAX + 1]) {
+/* Printable UTF-8 of at most n_max bytes; anything else becomes '?'. Returns "" for NULL. */
+static const char* clean_n(const char *s, char *ret, size_t n_max) {
         size_t n = 0, left = s ? strlen(s) : 0;
 
         while (left > 0) {
@@ -57,7 +58,7 @@ static const char* clean(const char *s, char ret[static CLIENT_TEXT_BYTES_MAX + 
                 bool is_plain = k > 0 && utf8_is_plain(s, k);
                 size_t step = k > 0 ? k : 1, n_out = is_plain ? k : 1;
 
-                if (n + n_out > CLIENT_TEXT_BYTES_MAX)
+                if (n + n_out > n_max)
                         break;
                 if (is_plain)
                         memcpy(ret + n, s, k);
@@ -69,6 +70,21 @@ static const char* clean(const char *s, char ret[static CLIENT_TEXT_BYTES_MAX + 
         }
         ret[n] = 0;
         return ret;
+}
+
+static const char* clean(const char *s, char ret[static CLIENT_TEXT_BYTES_MAX + 1]) {
+        return clean_n(s, ret, CLIENT_TEXT_BYTES_MAX);
+}
+
+/* Our own sentence about our own failure, or about packages. Others may quote what a program printed, ours
+ * too. NULL: none. */
+static const char* reason_of(const ExecResult *result) {
+        static const char prefix[] = "This is not the program's fault. ";
+        const char *s = result->is_unprepared                ? result->journal :
+                        result->status == EXEC_INFRA_ERROR ? result->message :
+                                                               NULL;
+
+        return s && strncmp(s, prefix, strlen(prefix)) == 0 ? s + strlen(prefix) : s;
 }
 
 /* W3C trace context, version 00: two, 32, 16 and two hex digits between dashes. */
@@ -85,8 +101,8 @@ static bool traceparent_is_valid(const char *s) {
 }
 
 static void add_message(Record *record, const ExecRequest *request, const ExecResult *result) {
-        char name[CLIENT_TEXT_BYTES_MAX + 1], version[CLIENT_TEXT_BYTES_MAX + 1], outcome[64] = "",
-                                                                                  cpu[64] = "";
+        char name[CLIENT_TEXT_BYTES_MAX + 1], version[CLIENT_TEXT_BYTES_MAX + 1];
+        char outcome[64] = "", cpu[64] = "", reason[REASON_BYTES_MAX + 1];
 
         if (!result->did_run)
                 (void) snprintf(outcome, sizeof(outcome), ", never ran");
@@ -99,10 +115,11 @@ static void add_message(Record *record, const ExecRequest *request, const ExecRe
 
         clean(request->client_name, name);
         clean(request->client_version, version);
-        record_add(record, "MESSAGE=Run %s of %s for %s (%s%s%s): %s%s, %" PRIu64 " ms%s", result->run_id,
-                   request->tool, request->principal, *name ? name : "unknown client", *version ? " " : "",
+        clean_n(reason_of(result), reason, REASON_BYTES_MAX);
+        record_add(record, "MESSAGE=Run %s of %s for %s (%s%s%s): %s%s, %" PRIu64 " ms%s%s%s",
+                   result->run_id, request->tool, request->principal, *name ? name : "unknown client", *version ? " " : "",
                    version, exec_status_to_string(result->status), outcome,
-                   result->duration_usec / USEC_PER_MSEC, cpu);
+                   result->duration_usec / USEC_PER_MSEC, cpu, *reason ? ": " : "", reason);
 }
 
 static void add_request(Record *record, const ExecRequest *request) {
@@ -122,6 +139,8 @@ static void add_request(Record *record, const ExecRequest *request) {
 }
 
 static void add_result(Record *record, const ExecResult *result) {
+        char reason[REASON_BYTES_MAX + 1];
+
         record_add(record, "MCP_EXEC_RUN_ID=%s", result->run_id);
         record_add(record, "MCP_EXEC_STATUS=%s", exec_status_to_string(result->status));
         record_add(record, "MCP_EXEC_EXIT_CODE=%d", result->exit_code);
@@ -142,9 +161,9 @@ static void add_result(Record *record, const ExecResult *result) {
                            result->files->n_items + result->files->n_more);
                 record_add(record, "MCP_EXEC_FILES_BYTES=%" PRIu64, result->files->n_bytes);
         }
-        /* Our own sentence about our own failure. Others may quote what a program printed, ours too. */
-        if (result->status == EXEC_INFRA_ERROR && !result->is_unprepared && result->message)
-                record_add(record, "MCP_EXEC_REASON=%s", result->message);
+        clean_n(reason_of(result), reason, REASON_BYTES_MAX);
+        if (*reason)
+                record_add(record, "MCP_EXEC_REASON=%s", reason);
         if (*result->unit)
                 record_add(record, "MCP_EXEC_UNIT=%s", result->unit);
 }

@@ -101,7 +101,8 @@ static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
                 check_add(
                         &c->report, CHECK_FAIL, "launcher",
                         c->uid == 0 ?
-                                "systemctl start mcp-exec-launcher.socket; journalctl -u mcp-exec-launcher" :
+                                "systemctl restart mcp-exec-launcher.socket; "
+                                "journalctl -u mcp-exec-launcher" :
                                 "Install the package mcp-exec again.",
                         "%s", info->error ?: "it does not answer");
                 return;

@@ -60,7 +60,7 @@ static int connect_system(const char *path, char **reterr_message) {
         r = -errno;
         if (r == -ENOENT || r == -ECONNREFUSED)
                 (void) str_printf(reterr_message, "The launcher's socket %s is not there. Start it with "
-                                  "\"systemctl start mcp-exec-launcher.socket\".", path);
+                                  "\"systemctl restart mcp-exec-launcher.socket\".", path);
         else if (r == -EACCES || r == -EPERM)
                 (void) str_printf(reterr_message,
                                   "The launcher's socket %s does not admit uid %u. Run the server as "

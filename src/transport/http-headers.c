@@ -12,12 +12,15 @@
 #include <sys/socket.h>
 
 #include "auth/auth.h"
+#include "base/log.h"
 #include "base/parse.h"
+#include "base/timeutil.h"
 #include "transport/http-checks.h"
 #include "transport/http-head.h"
 
 /* All Accept headers together. */
 #define ACCEPT_BYTES_MAX (8 * KIB)
+#define DENIAL_LINE_USEC (10 * USEC_PER_SEC)
 
 static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const char *name,
                                  const char *value) {
@@ -150,6 +153,25 @@ static bool has_any_token(const ListenerParameters *p) {
                (p->access && p->access->n_tokens > 0);
 }
 
+/* Who tries tokens is to be seen, but must not fill the journal. */
+static void log_denial(HttpRequest *q, bool has_token) {
+        Listener *l = &q->server->listener;
+        const struct in6_addr *a = &q->connection->address;
+        uint64_t now = now_monotonic_usec();
+        char address[INET6_ADDRSTRLEN];
+        bool is_v4 = IN6_IS_ADDR_V4MAPPED(a);
+
+        l->n_denials++;
+        if (now < l->next_denial_usec ||
+            !inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? a->s6_addr + 12 : a->s6_addr, address,
+                       sizeof(address)))
+                return;
+        log_notice("HTTP: answered 401 to %s, which sent %s token (%zu such answers since the last line "
+                   "like this)", address, has_token ? "a wrong" : "no", l->n_denials);
+        l->next_denial_usec = now + DENIAL_LINE_USEC;
+        l->n_denials = 0;
+}
+
 /* Returns 1 when authenticated, 0 with a refusal, or -errno. */
 static int authenticate(HttpRequest *q, const HttpHeaders *h) {
         const ListenerParameters *p = &q->server->listener.p;
@@ -172,6 +194,8 @@ static int authenticate(HttpRequest *q, const HttpHeaders *h) {
                               "administrator makes one with \"mcp-exec token add NAME\" (or sets "
                               "MCP_EXEC_AUTH_TOKEN), or starts it with --no-auth.");
         r = auth_http(&facts, &q->principal);
+        if (r == AUTH_E_DENIED)
+                log_denial(q, h->n_authorization + h->n_x_mcp_auth > 0);
         if (r == AUTH_E_DENIED)
                 return refuse(q, MHD_HTTP_UNAUTHORIZED, MCP_ERROR_REFUSED,
                               "Not authorized: send the server's token as \"Authorization: Bearer TOKEN\".");

@@ -30,6 +30,8 @@ struct Listener {
         size_t n_connections;
         /* One log line a minute while descriptors are short, or memory is. */
         uint64_t next_complaint_usec, next_memory_complaint_usec;
+        uint64_t next_denial_usec; /* one log line in ten seconds about wrong tokens … */
+        size_t n_denials;          /* … of which so many were not told of */
         MemoryBudget budget;
         bool is_draining;
 };

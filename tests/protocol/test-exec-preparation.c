@@ -111,7 +111,7 @@ TEST(failure_is_told_in_its_own_words_and_nothing_ran) {
         Run run;
 
         submit(rig, &run, &w);
-        exec_job_prepare_failed(w.job, EXEC_ERROR, "There is no package xyz.");
+        exec_job_prepare_failed(w.job, EXEC_ERROR, "There is no package xyz.", "No package.");
         ASSERT_EQ_UINT(run.n_done, 0);
         ASSERT_TRUE(rig_wait_done(rig, &run));
         ASSERT_EQ_INT(run.status, EXEC_ERROR);

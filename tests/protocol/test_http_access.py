@@ -104,6 +104,16 @@ def test_named_tokens_open_and_a_reload_tells_of_changes():
         assert one not in s.errors and two not in s.errors, s.errors
 
 
+def test_wrong_and_missing_tokens_show_in_the_journal_with_the_address_and_do_not_fill_it():
+    with serving_tokens(["one"]) as (s, _, (one,)):
+        assert [status(s, None) for _ in range(3)] + [status(s, one + "x")] == [401] * 4
+        s.end()
+        lines = [line for line in s.errors.splitlines() if " 401 " in line]
+        # How many there are depends on how long four requests take here.
+        assert 1 <= len(lines) < 4 and "answered 401 to 127.0.0.1, which sent no token" in lines[0], s.errors
+        assert one not in s.errors, s.errors
+
+
 def test_mistake_in_the_file_leaves_what_was_in_use():
     with serving_tokens(["one"]) as (s, file, (one,)):
         before = file.read_text()

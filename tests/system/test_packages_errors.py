@@ -62,10 +62,12 @@ def test_each_failure_has_its_own_words():
                 if result.get("isError") is not True or not all(word in text for word in REFUSED[each]):
                     wrong.append((each, text))
         assert not wrong, "\n".join(map(str, wrong))
-        # These words are of uv and of the index, so they are for who asked and not for the journal.
+        # These words are of uv and of the index, so they are for who asked; the journal has our own.
         records = [each for each in journal(after=cursor) if "MCP_EXEC_RUN_ID" in each]
         assert "infra_error" in {each["MCP_EXEC_STATUS"] for each in records}, records
-        assert not [each for each in records if "MCP_EXEC_REASON" in each], records
+        assert all("MCP_EXEC_REASON" in each and each["MESSAGE"].endswith(": " + each["MCP_EXEC_REASON"]) for each in
+                   records if each["MCP_EXEC_STATUS"] != "ok"), records
+        assert not [each for each in records if "mx-" in each["MESSAGE"] or "127.0.0" in each["MESSAGE"]], records
         text = refusal(client, "mx-demo==1.0", "mx-demo==2.0")
         assert "contradict" in text or "No version fits" in text, text
         nothing_is_left()

@@ -223,6 +223,28 @@ TEST(result_messages_name_the_limit) {
         result_done(&r);
 }
 
+TEST(result_of_a_failed_check_names_the_check_and_its_remedy) {
+        WireFinished m = {};
+        ResultFacts f = facts_of(&m);
+        ExecResult r = {};
+
+        f.is_sent = false;
+        f.fate = UNIT_FATE_FINISHED;
+        f.fault = UNIT_FAULT_CHECK;
+        f.failed_check = 4;
+        result_judge(&f, &r);
+        ASSERT_EQ_INT(r.status, EXEC_INFRA_ERROR);
+        ASSERT_EQ_STR(r.message, "This is not the program's fault. The sandbox is not what it must be, so "
+                                 "the program was not run: the Python interpreter does not run inside the "
+                                 "sandbox (check 4). Administrators: Check Python= in mcp-exec.conf; it "
+                                 "must be Python 3.11 or later, all of it under /usr.");
+        result_done(&r);
+        f.failed_check = 99;
+        result_judge(&f, &r);
+        ASSERT_CONTAINS(r.message, "(check 99 failed inside it)");
+        result_done(&r);
+}
+
 TEST(result_of_unprepared_packages_tells_that_it_may_quote) {
         static const ExecStatus statuses[] = { EXEC_ERROR, EXEC_INFRA_ERROR };
 
