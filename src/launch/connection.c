@@ -59,9 +59,11 @@ static void connection_send(Connection *c, const WireMessage *m) {
                 return;
         r = wire_send(c->fd, m, NULL, 0);
         if (r < 0) {
-                /* -EAGAIN: a daemon that does not read its results is no good to anybody. */
-                log_warning_errno(r, "Closing the connection of process %d: it does not take a message",
-                                  (int) c->pid);
+                /* -EAGAIN: a daemon that does not read its results is no good to anybody. One that has gone
+                 * is nothing to speak of, least of all on a user's terminal. */
+                (void) log_full(r == -EPIPE || r == -ECONNRESET ? LOG_DEBUG : LOG_WARNING, r,
+                                "Closing the connection of process %d: it does not take a message",
+                                (int) c->pid);
                 connection_close_soon(c);
         }
 }

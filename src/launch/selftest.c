@@ -132,7 +132,8 @@ static void judge_limits(SelfTest *t) {
                         names);
         selftest_fail(t,
                       "Give the service manager cgroup v2 with the controllers memory, pids and cpu; or, to "
-                      "accept runs without these limits, list only the others in RequireControllers=",
+                      "accept runs without these limits, leave them out of RequireControllers= in [Sandbox] "
+                      "of /etc/mcp-exec/mcp-exec.conf (all of them: nothing after the =)",
                       text);
 }
 

@@ -117,8 +117,8 @@ static void add_message(Record *record, const ExecRequest *request, const ExecRe
         clean(request->client_version, version);
         clean_n(reason_of(result), reason, REASON_BYTES_MAX);
         record_add(record, "MESSAGE=Run %s of %s for %s (%s%s%s): %s%s, %" PRIu64 " ms%s%s%s",
-                   result->run_id, request->tool, request->principal, *name ? name : "unknown client", *version ? " " : "",
-                   version, exec_status_to_string(result->status), outcome,
+                   result->run_id, request->tool, request->principal, *name ? name : "unknown client",
+                   *version ? " " : "", version, exec_status_to_string(result->status), outcome,
                    result->duration_usec / USEC_PER_MSEC, cpu, *reason ? ": " : "", reason);
 }
 

@@ -36,6 +36,26 @@ static bool is_installed(void) {
                access("/etc/systemd/system/mcp-exec.socket", F_OK) == 0;
 }
 
+/* systemd does not start what an administrator masked, whoever asks. NULL: none is. */
+static const char* masked_unit(void) {
+        static const char *const units[] = { "mcp-exec.socket", "mcp-exec.service",
+                                             "mcp-exec-launcher.socket", "mcp-exec-launcher.service" };
+        static const char *const directories[] = { "/etc/systemd/system", "/run/systemd/system" };
+
+        for (size_t i = 0; i < ELEMENTSOF(units); i++)
+                for (size_t k = 0; k < ELEMENTSOF(directories); k++) {
+                        char path[128], target[16];
+                        ssize_t n;
+
+                        (void) snprintf(path, sizeof(path), "%s/%s", directories[k], units[i]);
+                        n = readlink(path, target, sizeof(target) - 1);
+                        target[n > 0 ? n : 0] = 0;
+                        if (streq(target, "/dev/null"))
+                                return units[i];
+                }
+        return NULL;
+}
+
 /* What the administrator does for this user, by the first of AllowGroups=. */
 static int admission_remedy(const CheckContext *c, char **ret) {
         const char *group = c->settings->allow_groups ? c->settings->allow_groups[0] : NULL;
@@ -51,7 +71,7 @@ static int admission_remedy(const CheckContext *c, char **ret) {
 
 int check_service(CheckContext *c, int *ret_fd) {
         _cleanup_free_ char *reason = NULL, *remedy = NULL;
-        const char *sudo;
+        const char *sudo, *masked;
         int r;
 
         assert(c);
@@ -69,7 +89,11 @@ int check_service(CheckContext *c, int *ret_fd) {
         if (r < 0)
                 return r;
 
-        if (r == SYSTEM_SOCKET_E_ABSENT && is_installed())
+        masked = r == SYSTEM_SOCKET_E_REFUSED ? NULL : masked_unit();
+        if (masked)
+                r = str_printf(&remedy, "%ssystemctl unmask %s, then %ssystemctl restart mcp-exec.socket",
+                               sudo, masked, sudo);
+        else if (r == SYSTEM_SOCKET_E_ABSENT && is_installed())
                 r = str_printf(&remedy, "%ssystemctl enable --now mcp-exec.socket", sudo);
         else if (r == SYSTEM_SOCKET_E_ABSENT)
                 r = str_printf(
@@ -241,7 +265,7 @@ static void report_facts(CheckContext *c, const char *printed) {
 
 static void report_reply(CheckContext *c, const JsonValue *reply) {
         const JsonValue *s = json_member(json_member(reply, "result"), "structuredContent");
-        const char *text = client_call_error(reply), *printed, *status;
+        const char *text = client_call_error(reply), *printed, *status, *remedy = NULL;
 
         if (json_get_string(json_member(s, "status"), &status, NULL) && streq(status, "ok") &&
             json_get_string(json_member(s, "stdout"), &printed, NULL)) {
@@ -250,8 +274,9 @@ static void report_reply(CheckContext *c, const JsonValue *reply) {
         }
         if (!text && !json_get_string(json_member(s, "message"), &text, NULL))
                 text = "no reason was given";
-        check_add(&c->report, CHECK_FAIL, "run", c->knows_launcher ? NULL : "sudo mcp-exec check", "%s",
-                  text);
+        if (!c->knows_launcher)
+                remedy = c->uid == 0 ? "journalctl -u mcp-exec -u mcp-exec-launcher" : "sudo mcp-exec check";
+        check_add(&c->report, CHECK_FAIL, "run", remedy, "%s", text);
 }
 
 void check_run(CheckContext *c, int service_fd) {

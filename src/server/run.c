@@ -30,7 +30,7 @@ static const char help_text[] =
         "Otherwise standard input, unless it is a terminal, is read to its end and given to the program.\n"
         "\n"
         "Options:\n"
-        "      --timeout SECONDS       Time limit (default and maximum: see mcp-exec.conf(5))\n"
+        "      --timeout SECONDS       Time limit; at most MaxTimeoutSec=, see mcp-exec.conf(5)\n"
         "      --stdin FILE            Standard input of the program\n"
         "      --output-dir DIR        Save the files that the program leaves in its working directory\n"
         SERVER_CHOICE_HELP
@@ -133,7 +133,11 @@ static int run(const RunOptions *o) {
         fd = server_choice_connect(&o->server, o->is_verbose, &reason);
         if (fd < 0)
                 return RUN_EXIT_INFRASTRUCTURE;
-        if (reason)
+        /* root has a service manager of its own only when somebody is logged in as root, so what comes next
+         * may be about that one, which is not the point. */
+        if (reason && geteuid() == 0)
+                log_notice("The system service is not used: %s", reason);
+        else if (reason)
                 log_debug("Using this user's own service manager: %s", reason);
 
         status = run_client(fd, &(RunRequest) {
@@ -145,7 +149,7 @@ static int run(const RunOptions *o) {
                 .output_dir_fd = dir_fd,
         });
         /* The other way in may be the shorter one to repair. */
-        if (status == RUN_EXIT_INFRASTRUCTURE && reason)
+        if (status == RUN_EXIT_INFRASTRUCTURE && reason && geteuid() != 0)
                 log_notice("The system service was not used: %s", reason);
         return status;
 }

@@ -98,8 +98,11 @@ int stdio_settings_apply(const StdioSettings *o, Settings *s, char **reterr_mess
                         return r;
                 r = settings_set(s, keys[i].section, keys[i].key, text, &reason);
                 if (r == -EINVAL) {
+                        /* Nobody wrote the key. */
+                        const char *colon = reason ? strstr(reason, "=: ") : NULL;
+
                         r = str_printf(reterr_message, "%s: %s", keys[i].option,
-                                       reason ?: "not a valid value");
+                                       colon ? colon + strlen("=: ") : "not a valid value");
                         return r < 0 ? r : -EBADMSG;
                 }
                 if (r < 0)

@@ -115,7 +115,8 @@ static int judge(const Buffer *line, char **reterr_reason) {
         (void) json_get_integer(json_member(error, "code"), &code);
         (void) json_get_string(json_member(error, "message"), &message, NULL);
 
-        r = str_printf(reterr_reason, "the system service says: %s", message ?: "something that is not MCP");
+        r = str_printf(reterr_reason, "the system service answers \"%s\"",
+                       message ?: "something that is not MCP");
         if (r < 0)
                 return r;
         return code == MCP_ERROR_REFUSED ? SYSTEM_SOCKET_E_REFUSED : SYSTEM_SOCKET_E_FAILED;

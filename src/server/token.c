@@ -318,7 +318,18 @@ static int token_list(const TokenOptions *o) {
                         return log_oom(), COMMAND_FAILED;
                 printf("%s%s%s", e.name, e.is_delegating ? " delegate" : "", b.data + strlen("proxy"));
         }
+        if (f.access->n_tokens == 0)
+                log_info("There are no tokens in %s", f.path);
         return COMMAND_OK;
+}
+
+/* What access_set_limit() takes. */
+static const char* range_of(const char *option) {
+        if (streq(option, "timeout"))
+                return "a time from 1s on, such as 30s or 5min";
+        if (streq(option, "memory"))
+                return "a size from 32M on, such as 128M";
+        return strstr(option, "queue") ? "a number, 0 to 1000000" : "a number, 1 to 1000000";
 }
 
 static int parse_options(int argc, char **argv, TokenOptions *o) {
@@ -348,8 +359,9 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
                 switch (c) {
                 case OPTION_LIMIT:
                         if (access_set_limit(&o->entry, table[line.option_index].name, optarg) < 0)
-                                return command_usage_error("token", "\"%s\" is not a value of --%s", optarg,
-                                                           table[line.option_index].name);
+                                return command_usage_error("token", "\"%s\" is not a value of --%s: %s",
+                                                           optarg, table[line.option_index].name,
+                                                           range_of(table[line.option_index].name));
                         break;
                 case OPTION_DELEGATE:
                         o->entry.is_delegating = true;

@@ -104,6 +104,18 @@ def test_named_tokens_open_and_a_reload_tells_of_changes():
         assert one not in s.errors and two not in s.errors, s.errors
 
 
+def test_a_limit_out_of_range_is_told_the_range_and_an_empty_list_says_so():
+    with harness.directory() as where:
+        file = f"{where}/tokens"
+        for option, value, told in (("--parallel", "0", b"a number, 1 to 1000000"), ("--queue", "-1", b"a number, 0 to 1000000"),
+                                    ("--user-rate", "0", b"a number, 1 to 1000000"), ("--memory", "1", b"a size from 32M on"),
+                                    ("--timeout", "0", b"a time from 1s on")):
+            done = run("token", "add", "a", option, value, "--file", file)
+            assert done.returncode == 2 and told in done.stderr, (option, done)
+        done = run("token", "list", "--file", file)
+        assert (done.returncode, done.stdout) == (0, b"") and b"There are no tokens in " in done.stderr, done
+
+
 def test_wrong_and_missing_tokens_show_in_the_journal_with_the_address_and_do_not_fill_it():
     with serving_tokens(["one"]) as (s, _, (one,)):
         assert [status(s, None) for _ in range(3)] + [status(s, one + "x")] == [401] * 4
