@@ -426,5 +426,22 @@ def test_floods_of_connections_leave_the_server_alive():
         assert s.process.poll() is None
 
 
+def test_the_line_of_a_run_that_could_not_start_says_why():
+    with harness.directory() as where:
+        service = Service(f"{where}/nobody.sock", where)
+        try:
+            assert service.exec("print(1)")["isError"] is True
+            service.end()
+        finally:
+            service.process.kill()
+            service.process.wait()
+            service.process.stderr.close()
+            service.listening[0].close()
+            service.notify.socket.close()
+        line = next(line for line in service.errors.splitlines() if " of exec for " in line)
+        assert line.endswith(f": infra_error, never ran, 0 ms: The launcher's socket {where}/nobody.sock is not there. Start it "
+                             'with "systemctl restart mcp-exec-launcher.socket".'), line
+
+
 if __name__ == "__main__":
     harness.main()
