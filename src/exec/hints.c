@@ -119,8 +119,10 @@ static const struct {
         { "skimage", "scikit-image" },
         { "sklearn", "scikit-learn" },
         { "yaml", "pyyaml" },
-        /* Who asks for these wants something else. */
+        /* Who asks for these wants something else, or one of many packages with this beginning. */
+        { "azure", "NAME" },
         { "ensurepip", "NAME" },
+        { "google", "NAME" },
         { "pip", "NAME" },
         { "uv", "NAME" },
 };
@@ -141,6 +143,19 @@ static int say_how_to_declare(const char *module, Buffer *b) {
                                 "than its module).", (int) n, module);
 }
 
+static const char *const well_known[] = { "numpy", "scipy", "pandas", "matplotlib", "sympy", "scikit-learn",
+                                          "pillow", "seaborn", "networkx", "requests", NULL };
+
+/* "numpy 2.3.1" is one of "numpy", …; a package's name has letters of any case. */
+static bool has_package(const char *const names[], const char *package) {
+        size_t n = strcspn(package, " ");
+
+        for (; *names; names++)
+                if (strlen(*names) == n && strncasecmp(package, *names, n) == 0)
+                        return true;
+        return false;
+}
+
 /* "The module … Installed: numpy, pandas, and 31 more." */
 static int say_missing_module(const char *module, const HintFacts *f, char **ret) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
@@ -158,15 +173,17 @@ static int say_missing_module(const char *module, const HintFacts *f, char **ret
         if (f->can_declare && n_packages == 0)
                 return buffer_steal(&b, ret, NULL);
 
-        STRV_FOREACH(p, f->packages) {
-                if (b.n_bytes > PACKAGES_CHARS_MAX)
-                        break;
-                r = buffer_printf(&b, "%s%.*s", n_named == 0 ? " Installed: " : ", ",
-                                  (int) strcspn(*p, " "), *p);
-                if (r < 0)
-                        return r;
-                n_named++;
-        }
+        /* First what most programs are after: the list may be cut. */
+        for (int is_well_known = 1; is_well_known >= 0; is_well_known--)
+                STRV_FOREACH(p, f->packages) {
+                        if (b.n_bytes > PACKAGES_CHARS_MAX || has_package(well_known, *p) != is_well_known)
+                                continue;
+                        r = buffer_printf(&b, "%s%.*s", n_named == 0 ? " Installed: " : ", ",
+                                          (int) strcspn(*p, " "), *p);
+                        if (r < 0)
+                                return r;
+                        n_named++;
+                }
 
         if (n_named < n_packages)
                 r = buffer_printf(&b, " and %zu more.", n_packages - n_named);
@@ -236,6 +253,19 @@ static int add_other_hints(const char *line, char ***hints) {
                 return strv_extend(hints, "Only the working directory, /tmp, the home directory and "
                                           "/dev/shm are writable, and what a run writes is gone after it.");
 
+        if (strstr(line, "FileNotFoundError: [Errno 2] No such file or directory: "))
+                return strv_extend(hints, "The sandbox has no files of the machine it runs on, nor of "
+                                          "earlier calls: what a program reads comes with its call.");
+
+        if (strstr(line, "_tkinter.TclError: no display") ||
+            strstr(line, "_tkinter.TclError: couldn't connect to display"))
+                return strv_extend(hints, "There is no display in this sandbox: a program shows what it "
+                                          "has by printing, or by files in its working directory.");
+
+        if (strstr(line, "SyntaxError: 'await' outside function"))
+                return strv_extend(hints, "A script is not a notebook: put what awaits into an async "
+                                          "function, and call it with asyncio.run().");
+
         if (strstr(line, "Operation not permitted"))
                 return strv_extend(hints, "The sandbox refuses system calls that need privileges, sockets, "
                                           "other namespaces or scheduling rights.");
@@ -245,6 +275,38 @@ static int add_other_hints(const char *line, char ***hints) {
                                           "input as stdin.");
 
         return 0;
+}
+
+/* A SyntaxError shows the line that it is about. */
+static int add_syntax_hints(const char *line, const char *context, char ***hints) {
+        const char *at = NULL;
+
+        if (strncmp(line, "SyntaxError: ", strlen("SyntaxError: ")) != 0)
+                return 0;
+        for (const char *p = context; (p = strstr(p, "  File \"")); p++)
+                at = p;
+        at = at ? strchr(at, '\n') : NULL;
+        if (!at)
+                return 0;
+        at += strspn(at, "\n ");
+        if (strncmp(at, "```", 3) == 0)
+                return strv_extend(hints, "The program begins or ends with a fence of Markdown (```): send "
+                                          "it without.");
+        if (*at == '!' || *at == '%')
+                return strv_extend(hints, "Lines that begin with \"!\" or \"%\" are commands of a notebook; "
+                                          "this is Python alone, which has subprocess for other programs.");
+        return 0;
+}
+
+/* From "python -m pip", wherever it was called: other programs tell the reason before the last line. */
+static int add_pip_hint(const char *context, const HintFacts *f, char ***hints) {
+        if (!strstr(context, ": No module named pip\n"))
+                return 0;
+        if (!f->can_declare)
+                return strv_extend(hints, "There is no pip here, and no network that it could use.");
+        return strv_extend(hints, "There is no pip here: programs declare the packages they need, in a "
+                                  "\"# /// script\" block at their top or in the argument dependencies of "
+                                  "execute_python.");
 }
 
 int hints_from_stderr(const Capture *err, const HintFacts *facts, char **ret_cause, char ***ret_hints) {
@@ -288,6 +350,10 @@ int hints_from_stderr(const Capture *err, const HintFacts *facts, char **ret_cau
                         r = add_limit_hints(line, facts, &hints);
                 if (r == 0 && !hints)
                         r = add_other_hints(line, &hints);
+                if (r == 0 && !hints)
+                        r = add_syntax_hints(line, context.data ?: "", &hints);
+                if (r == 0 && !hints)
+                        r = add_pip_hint(context.data ?: "", facts, &hints);
                 if (r < 0)
                         return r;
         }

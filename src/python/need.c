@@ -49,18 +49,40 @@ static void need_fail_memory(Need *n) {
 
 /* ---- What PARSE has against it ---- */
 
-static int write_errors(const Parsed *parsed, Buffer *b) {
+/* It names no packages: only the interpreter is missing. */
+static bool is_about_python(const Parsed *parsed) {
+        bool is_found = false;
+
+        for (size_t i = 0; i < parsed->n_findings; i++)
+                if (parsed->findings[i].severity == PYTHON_ERROR) {
+                        if (!streq(parsed->findings[i].kind, "requires-python"))
+                                return false;
+                        is_found = true;
+                }
+        return is_found && strv_length(parsed->requirements) == 0;
+}
+
+static int write_errors(const Parsed *parsed, const char *python_version, Buffer *b) {
         size_t n = 0;
         int r;
 
-        r = buffer_append_str(b, "The script was not run, for its packages cannot be had as it names them.");
+        if (python_version && is_about_python(parsed))
+                r = buffer_printf(b, "The script was not run, for this server was started with "
+                                     "--python-version %.20s.", python_version);
+        else
+                r = buffer_append_str(b, "The script was not run, for its packages cannot be had as it "
+                                         "names them.");
         for (size_t i = 0; i < parsed->n_findings && r >= 0; i++) {
                 const PythonFinding *f = parsed->findings + i;
 
                 if (f->severity != PYTHON_ERROR || ++n > ERRORS_SHOWN_MAX)
                         continue;
-                r = f->line > 0 ? buffer_printf(b, "\nLine %ju: %s", (uintmax_t) f->line, f->message) :
-                                  buffer_printf(b, "\n%s", f->message);
+                /* Some name their lines themselves. */
+                r = buffer_append_str(b, "\n");
+                if (r >= 0 && f->line > 0 && strncmp(f->message, "Line ", strlen("Line ")) != 0)
+                        r = buffer_printf(b, "Line %ju: ", (uintmax_t) f->line);
+                if (r >= 0)
+                        r = buffer_append_str(b, f->message);
         }
         if (r >= 0 && n > ERRORS_SHOWN_MAX)
                 r = buffer_printf(b, "\n… and %zu more.", n - ERRORS_SHOWN_MAX);
@@ -70,7 +92,7 @@ static int write_errors(const Parsed *parsed, Buffer *b) {
 static void need_fail_invalid(Need *n) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
 
-        if (write_errors(n->parsed, &b) < 0)
+        if (write_errors(n->parsed, n->python_version, &b) < 0)
                 need_fail_memory(n);
         else {
                 n->journal = "Its packages cannot be had as it names them.";

@@ -393,11 +393,15 @@ void check_sets(CheckContext *c) {
         (void) json_get_integer(json_member(packages, "sets"), &n_sets);
         (void) json_get_string(json_member(packages, "uv"), &uv, NULL);
         (void) json_get_string(json_member(packages, "uv_version"), &version, NULL);
-        if (is_possible)
+        if (is_possible && *uv && !*version)
+                check_add(&c->report, CHECK_WARN, "sets",
+                          "Set UvPath= in mcp-exec.conf to a uv, or remove it",
+                          "programs can declare packages, but %s does not say a version of uv", uv);
+        else if (is_possible)
                 check_add(&c->report, CHECK_OK, "sets", NULL,
-                          "programs can declare packages; uv%s%s is %s, %" PRIi64 " sets are ready (whether "
+                          "programs can declare packages; uv%s%s is %s, %" PRIi64 " %s ready (whether "
                           "the index answers is not tested)", *version ? " " : "", version,
-                          *uv ? uv : "not needed", n_sets);
+                          *uv ? uv : "not needed", n_sets, n_sets == 1 ? "set is" : "sets are");
         else
                 check_add(&c->report, CHECK_WARN, "sets",
                           json_get_string(json_member(packages, "problem"), &problem, NULL) ? problem : NULL,

@@ -51,6 +51,17 @@ typedef struct EnvOptions {
 
 /* ---- Asking the server ---- */
 
+/* Each line of it is one of ours. */
+static int say_error(const char *subject, const char *error) {
+        for (const char *line = error; *line;) {
+                size_t n = strcspn(line, "\n");
+
+                log_error("%s%s%.*s", subject ?: "", subject ? ": " : "", (int) n, line);
+                line += n + (line[n] == '\n');
+        }
+        return -EREMOTEIO;
+}
+
 /* Returns 0 with the result, or -errno with everything said. */
 static int ask(const EnvOptions *o, const OneCall *call, const char *subject, JsonValue **ret) {
         _cleanup_free_ char *reason = NULL;
@@ -71,10 +82,8 @@ static int ask(const EnvOptions *o, const OneCall *call, const char *subject, Js
                 return -EPROTO;
         }
         error = client_call_error(*ret);
-        if (error) {
-                log_error("%s%s%s", subject ?: "", subject ? ": " : "", error);
-                return -EREMOTEIO;
-        }
+        if (error)
+                return say_error(subject, error);
         return 0;
 }
 

@@ -147,10 +147,10 @@ static int append_text(const EnvironmentFacts *f, Buffer *b) {
         if (r >= 0 && f->python.problem)
                 r = buffer_printf(b, "\nDeclared packages: not possible here: %s", f->python.problem);
         else if (r >= 0)
-                r = buffer_printf(b, "\nDeclared packages: %s; %zu sets are ready",
+                r = buffer_printf(b, "\nDeclared packages: %s; %zu %s ready",
                                   f->python.is_offline ? "only sets that are there, nothing is fetched" :
                                                          "fetched before the script starts",
-                                  f->n_sets);
+                                  f->n_sets, f->n_sets == 1 ? "set is" : "sets are");
         if (r >= 0)
                 r = buffer_printf(
                         b,

@@ -73,9 +73,9 @@ static int describe_interpreters(const ToolRegistry *registry, Buffer *b) {
         int r;
 
         if (registry->settings->python_version)
-                return buffer_printf(b, "Python %.20s. ", registry->settings->python_version);
+                return buffer_printf(b, "Python %.20s.", registry->settings->python_version);
         if (strv_length(registry->interpreters) == 0)
-                return buffer_append_str(b, "Python 3. ");
+                return buffer_append_str(b, "Python 3.");
         r = buffer_append_str(b, "Python ");
         STRV_FOREACH(i, registry->interpreters) { /* "3.13 (/usr/bin/python3)" */
                 if (r >= 0)
@@ -84,8 +84,8 @@ static int describe_interpreters(const ToolRegistry *registry, Buffer *b) {
         }
         if (r >= 0)
                 r = buffer_append_str(b, strv_length(registry->interpreters) > 1 ?
-                                                 " (the first, unless requires-python says otherwise). " :
-                                                 ". ");
+                                                 " (the first, unless requires-python says otherwise)." :
+                                                 ".");
         return r;
 }
 
@@ -107,7 +107,8 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
                 "{\"script\": \"import sympy; print(sympy.factor('x**2-1'))\", \"dependencies\": "
                 "[\"sympy>=1.13\"]}\n"
                 "or none: {\"script\": \"print('hello')\"}\n"
-                "Pin versions for results that can be repeated. ");
+                "Pin versions for results that can be repeated. A script that declares packages can import "
+                "only those and what they need: declare all of them, also what is installed here. ");
         if (r >= 0 && s->is_offline)
                 r = buffer_append_str(b, "This server fetches nothing: only sets of packages that it has "
                                          "already can be used. ");

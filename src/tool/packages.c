@@ -102,10 +102,13 @@ static int add_entry(char ***l, const char *entry) {
                 const char *end = memchr(dash + 1, '-', (size_t) (entry + n - dash - 1));
 
                 n_version = (size_t) ((end ? end : entry + n) - dash - 1);
+                /* What setuptools writes for a distribution that does not say it. */
+                if (n_version == strlen("0.0.0") && strncmp(dash + 1, "0.0.0", n_version) == 0)
+                        n_version = 0;
         }
         if (n_name == 0)
                 return 0;
-        return keep(l, entry, n_name, dash ? dash + 1 : NULL, n_version);
+        return keep(l, entry, n_name, n_version > 0 ? dash + 1 : NULL, n_version);
 }
 
 static int scan_directory(int root_fd, const char *path, size_t *n_left, char ***l) {

@@ -45,7 +45,7 @@ def test_a_list_makes_a_set_and_the_next_script_finds_it():
         assert len(made) == 1 and re.fullmatch("[0-9a-f]{64}", made[0]), made
         assert sections(s.text("execute_python", script="1", dependencies=["Demo >= 1"]))["status"] == "ok"
         assert m.set_names() == made
-        assert "1 sets are ready" in s.text("check_environment")
+        assert "1 set is ready" in s.text("check_environment")
 
 
 def test_exec_and_execute_python_take_a_block_and_line_1_stays_line_1():

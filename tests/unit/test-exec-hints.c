@@ -120,7 +120,7 @@ TEST(hints_say_how_packages_are_declared_where_that_is_possible) {
         static const struct {
                 const char *module, *package;
         } cases[] = { { "scapy", "scapy" },         { "sklearn.linear_model", "scikit-learn" },
-                      { "google.cloud", "google" }, { "yamlx", "yamlx" },
+                      { "google.cloud", "NAME" }, { "yamlx", "yamlx" },
                       { "PIL", "pillow" },          { "pip", "NAME" } };
         HintFacts facts = { .can_declare = true };
         Answer a;
@@ -184,9 +184,55 @@ TEST(hints_name_limits_and_walls) {
         }
 }
 
+TEST(hints_say_what_a_script_is_not) {
+        static const struct {
+                const char *text, *hint;
+        } cases[] = {
+                { "FileNotFoundError: [Errno 2] No such file or directory: '/home/alice/data.csv'\n",
+                  "The sandbox has no files of the machine it runs on, nor of earlier calls: what a "
+                  "program reads comes with its call." },
+                { "_tkinter.TclError: no display name and no $DISPLAY environment variable\n",
+                  "There is no display in this sandbox: a program shows what it has by printing, or by "
+                  "files in its working directory." },
+                { "  File \"main.py\", line 1\nSyntaxError: 'await' outside function\n",
+                  "A script is not a notebook: put what awaits into an async function, and call it with "
+                  "asyncio.run()." },
+                { "  File \"main.py\", line 1\n    !pip install x\n    ^\nSyntaxError: invalid syntax\n",
+                  "Lines that begin with \"!\" or \"%\" are commands of a notebook; this is Python "
+                  "alone, which has subprocess for other programs." },
+                { "  File \"main.py\", line 1\n    ```python\n    ^\nSyntaxError: invalid syntax\n",
+                  "The program begins or ends with a fence of Markdown (```): send it without." },
+                { "/usr/bin/python3: No module named pip\nsubprocess.CalledProcessError: Command '['py', "
+                  "'-m', 'pip']' returned non-zero exit status 1.\n",
+                  "There is no pip here: programs declare the packages they need, in a \"# /// script\" "
+                  "block at their top or in the argument dependencies of execute_python." },
+        };
+        const HintFacts facts = { .can_declare = true };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                Answer a = ask_facts(cases[i].text, &facts);
+
+                ASSERT_EQ_STR(a.cause, NULL);
+                ASSERT_TRUE(a.hints && a.hints[0] && !a.hints[1]);
+                ASSERT_EQ_STR(a.hints[0], cases[i].hint);
+                answer_done(&a);
+        }
+}
+
+TEST(what_most_programs_are_after_is_named_first) {
+        char *const installed[] = { (char[]) { "aaa 1" }, (char[]) { "sympy 1.13" },
+                                    (char[]) { "zzz 2" }, (char[]) { "SciPy 1.15" }, NULL };
+        static const char text[] = "ModuleNotFoundError: No module named 'x'\n";
+        Answer a = ask(text, strlen(text), installed);
+
+        ASSERT_CONTAINS(a.cause, "Installed: sympy, SciPy, aaa, zzz and the standard library.");
+        answer_done(&a);
+}
+
 TEST(hints_stay_silent_about_the_rest) {
         static const char *const cases[] = {
                 "", "\n\n", "ValueError: bad", "ZeroDivisionError: division by zero",
+                "  File \"main.py\", line 1\n    x = = 1\n    ^\nSyntaxError: invalid syntax",
                 /* not the last line */
                 "ModuleNotFoundError: No module named 'x'\nduring which\nKeyError: 1",
                 "OSError: [Errno 28] No space left on device\nfine",

@@ -248,6 +248,7 @@ TEST(packages_are_found_where_pythons_keep_them_each_once_and_sorted) {
                 "usr/lib/python3/dist-packages/zope.interface-5.5.2.egg-info",
                 "usr/lib/python3/dist-packages/old-name-2.0-py3.11.egg-info",
                 "usr/lib/python3/dist-packages/noversion.egg-info",
+                "usr/lib/python3/dist-packages/kiwisolver-0.0.0.dist-info",
                 "usr/lib/python3/dist-packages/not_a_package",
                 "usr/lib/python3/dist-packages/.dist-info",
                 "usr/lib/python3/dist-packages/bad name-1.0.dist-info",
@@ -270,7 +271,7 @@ TEST(packages_are_found_where_pythons_keep_them_each_once_and_sorted) {
         ASSERT_EQ_INT(tool_packages_scan_at(fd, &l), 0);
         STRV_FOREACH(s, l)
                 ASSERT_EQ_INT(buffer_printf(&b, "%s;", *s), 0);
-        ASSERT_EQ_STR(b.data, "cryptography 38.0.4;noversion;numpy 1.24.2;old-name 2.0;Pillow "
+        ASSERT_EQ_STR(b.data, "cryptography 38.0.4;kiwisolver;noversion;numpy 1.24.2;old-name 2.0;Pillow "
                                       "9.4.0;pyyaml 5.4;six 1.16.0;"
                                       "zope.interface 5.5.2;");
 }

@@ -24,8 +24,8 @@ class Failed(Exception):
 
 class DiskFull(Failed):
     def __init__(self):
-        super().__init__("disk-full", "The disk for packages is full. The administrator can remove sets (mcp-exec env remove) "
-                         "or raise the limits.")
+        super().__init__("disk-full", "The disk with the sets of packages (below /var/lib/mcp-exec/sets, or ~/.local/state/mcp-exec "
+                         "in user mode) is full. The administrator can make room on it, or remove sets (mcp-exec env remove).")
 
 
 class NoUv(Failed):

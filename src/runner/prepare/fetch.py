@@ -231,7 +231,8 @@ class Fetch:
                 raise Failed("too-large", "The solution is too large.")
             return tomllib.loads(data.decode())
         except (OSError, ValueError, RecursionError):
-            raise Failed("internal", "uv wrote no lock that can be read.") from None
+            raise Failed("internal", "The program that stands for uv wrote no lock that can be read. The administrator has "
+                         "to check that it is uv (UvPath= in mcp-exec.conf), and no old one.") from None
 
     # --- the choice of files ---------------------------------------------------------------------------------------------
 

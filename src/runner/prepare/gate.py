@@ -143,9 +143,11 @@ class Gate:
         return any(address in network for network in PRIVATE) and self.is_inside()
 
     @staticmethod
-    def refusal(host):
-        return Refused(502, Failed("policy", f"{printable(host, 100)} is an address of this machine or of the network that it is "
-                                   "in, and packages do not come from there. The administrator can allow it (InternalHosts=)."))
+    def refusal(host, address):
+        name = printable(host, 100)
+        place = f"{name} has the address {address}, which is one" if not literal_of(host) else f"{name} is an address"
+        return Refused(502, Failed("policy", f"{place} of this machine or of the network that it is in, and packages do not come "
+                                   f"from there. The administrator can allow it with InternalHosts={name} in mcp-exec.conf."))
 
     # --- the way out -----------------------------------------------------------------------------------------------------
 
@@ -155,11 +157,12 @@ class Gate:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             raise Refused(502, explain_uv(f"https://{host}/\n cause: dns error", 2)) from None
-        return self.connect_first([each for each in found if self.may(host, port, address_of(each[4][0]))], host, port)
+        allowed = [each for each in found if self.may(host, port, address_of(each[4][0]))]
+        if not allowed:
+            raise self.refusal(host, address_of(found[0][4][0]))
+        return self.connect_first(allowed, host, port)
 
     def connect_first(self, found, host, port):
-        if not found:
-            raise self.refusal(host)
         end = time.monotonic() + self.connect_s
         for i, (family, kind, protocol, _, place) in enumerate(found):
             connection = socket.socket(family, kind, protocol)
@@ -250,7 +253,7 @@ class Gate:
             literal = LOOPBACK
         # Other names are the proxy's to resolve, and its administrator's to deny.
         if literal and not self.may(host, port, literal):
-            raise self.refusal(host)
+            raise self.refusal(host, literal)
         is_direct = not self.proxy or self.no_proxy.matches(host, port, literal)
         opening = b"HTTP/1.1 200 Connected\r\n\r\n" if method == "CONNECT" else b""
         if not is_direct:

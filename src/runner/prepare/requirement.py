@@ -33,7 +33,7 @@ class Refused(Exception):
         self.kind = kind
 
 
-def refuse_by_look(text):
+def refuse_by_look(text, policy):
     """What is no requirement at all but something that a package client also takes, with a reason of its own."""
     stripped = text.strip()
     if not stripped:
@@ -52,7 +52,9 @@ def refuse_by_look(text):
     if stripped.startswith("#") or re.search(r"\s#", text):
         raise Refused("contains a comment; write comments outside of the quotes")
     if re.match(r"[a-z+]+://|[a-z]+\+[a-z]+:|file:", stripped, re.IGNORECASE):
-        raise Refused("is a URL without a name; it is written 'name @ URL', where URLs are allowed at all")
+        if not policy["vcs" if "+" in re.split("[:/]", stripped)[0] else "direct_urls"]:
+            raise Refused("is a URL; only packages of the index, by their names, are allowed here", "policy")
+        raise Refused("is a URL without a name; it is written 'name @ URL'")
     if re.match(r"[.~/\\]|[A-Za-z]:\\", stripped) or "\\" in text or (
             "@" not in text and (re.match(r"[^\[;<>=!~]*/", stripped) or
                                  re.search(r"\.(whl|tar\.gz|tar\.bz2|tgz|zip)$", stripped))):
@@ -129,7 +131,7 @@ def read_requirement(text, policy):
     """The requirement, written anew. Raises Refused."""
     if not isinstance(text, str):
         raise Refused("is not a string")
-    refuse_by_look(text)
+    refuse_by_look(text, policy)
     if re.fullmatch(r"[A-Za-z0-9._-]+ *@ *[0-9][A-Za-z0-9.]*", text.strip()):
         # A URL to packaging, or not, depending on its version.
         raise Refused("is not a requirement: a version is written 'name==1.2', not 'name@1.2'")

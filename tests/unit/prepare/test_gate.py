@@ -56,6 +56,7 @@ def test_an_index_cannot_lead_to_this_machine():
             kind, message = fetch(index, lock_of(index, f"http://{host}:{victim.port}/files/{file}"))
             equal((host, kind, victim.requests), (host, "policy", []))
             contains(message, "InternalHosts=")
+            contains(message, "has the address 127.0.0.1" if host == "localhost" else " is an address of this")
         index.redirects[file] = victim.top + "files/" + file
         equal((fetch(index)[0], victim.requests), ("policy", []))
         # Also not to another port of the host that the administrator named.

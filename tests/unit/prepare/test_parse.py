@@ -227,7 +227,7 @@ def test_what_is_no_requirement():
             ("C:\\x", "requirement", "a path"), ("a\nb", "requirement", "newline"), ("a\r--x", "requirement", "newline"),
             ("a\0", "requirement", "control"), ("a\u2028b", "requirement", "newline"), ("", "requirement", "is empty"),
             ("a==1 --hash=sha256:00", "requirement", "option behind"), ("a # comment", "requirement", "comment"),
-            ("https://x/y.whl", "requirement", "without a name"), ("git+https://x/y", "requirement", "without a name"),
+            ("https://x/y.whl", "policy", "is a URL; only packages of the index, by"), ("git+https://x/y", "policy", "is a URL; only"),
             ("numpy=1.2", "requirement", "'==', not '='"), ("numpy@1.2", "requirement", "not 'name@1.2'"),
             ("numpy pandas", "requirement", "entry of its own"), ("a,b", "requirement", "PEP 508"),
             ("a>=x y", "requirement", "PEP 508"), ("a;nonsense", "requirement", "PEP 508"), ("näme", "requirement", "PEP 508"),
