@@ -193,8 +193,10 @@ int python_set_default(Python *p, const char *path, char **reterr_message) {
         assert(p && path && reterr_message);
 
         r = python_read_requirements(path, &l, reterr_message);
-        if (r < 0)
+        if (r < 0) {
+                (void) str_copy(&p->default_problem, *reterr_message ?: "The file cannot be read.");
                 return r;
+        }
         strv_free(p->default_requirements);
         p->default_requirements = TAKE_PTR(l);
         *p->default_set = 0;
@@ -212,9 +214,4 @@ int python_attach_default(Python *p, ExecRequest *request) {
         return attach(p, request,
                       &(const PythonScript){ .text = "", .dependencies = p->default_requirements },
                       /* is_default= */ true);
-}
-
-const char* python_default_problem(const Python *p) {
-        assert(p);
-        return p->default_problem;
 }

@@ -276,6 +276,7 @@ void python_facts(const Python *p, PythonFacts *ret) {
         *ret = (PythonFacts){
                 .uv_path = info->is_known ? info->hello.uv_on_host : "",
                 .uv_version = info->is_known ? p->uv_version : "",
+                .default_problem = p->default_problem,
                 .is_offline = p->settings->packages.is_offline,
         };
         for (size_t i = 0; i < INTERPRETERS_MAX; i++)

@@ -49,13 +49,12 @@ int python_read_requirements(const char *path, char ***ret, char **reterr_messag
  * it runs without, and its result says so. As python_read_requirements(). */
 int python_set_default(Python *p, const char *path, char **reterr_message);
 int python_attach_default(Python *p, ExecRequest *request);
-/* Why it is not there; NULL: it is, or will be, or there is to be none. */
-const char* python_default_problem(const Python *p);
 
 typedef struct PythonFacts {
         const char *uv_path, *uv_version; /* "" where there is none, or it is not known */
         const char *versions[WIRE_INTERPRETERS_MAX]; /* of the launcher's interpreters; "" the same */
         const char *problem; /* why packages cannot be installed, with remedy; NULL: they can */
+        const char *default_problem; /* why the administrator's set is not there; NULL: it is, or will be */
         bool is_offline;
 } PythonFacts;
 

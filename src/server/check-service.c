@@ -393,6 +393,10 @@ void check_sets(CheckContext *c) {
         (void) json_get_integer(json_member(packages, "sets"), &n_sets);
         (void) json_get_string(json_member(packages, "uv"), &uv, NULL);
         (void) json_get_string(json_member(packages, "uv_version"), &version, NULL);
+        if (json_get_string(json_member(packages, "default_problem"), &problem, NULL))
+                check_add(&c->report, CHECK_WARN, "packages of all",
+                          "Correct the file that DefaultRequirements= names in mcp-exec.conf",
+                          "programs run without the packages of DefaultRequirements=: %s", problem);
         if (is_possible && *uv && !*version)
                 check_add(&c->report, CHECK_WARN, "sets",
                           "Set UvPath= in mcp-exec.conf to a uv, or remove it",

@@ -65,9 +65,9 @@ int packages_use_default(Python *python, const Settings *settings, char ***ret_d
 
         if (!*path)
                 return 0;
-        r = python_read_requirements(path, &requirements, &message);
+        r = python_set_default(python, path, &message);
         if (r >= 0)
-                r = python_set_default(python, path, &message);
+                r = python_read_requirements(path, &requirements, &message);
         if (r == -ENOMEM)
                 return r;
         if (r < 0) {

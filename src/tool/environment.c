@@ -243,6 +243,8 @@ static void write_packages(const EnvironmentFacts *f, JsonWriter *w) {
         json_boolean(w, !f->python.problem);
         if (f->python.problem)
                 write_text(w, "problem", f->python.problem);
+        if (f->python.default_problem)
+                write_text(w, "default_problem", f->python.default_problem);
         json_key(w, "offline");
         json_boolean(w, f->python.is_offline);
         write_text(w, "uv", f->python.uv_path);

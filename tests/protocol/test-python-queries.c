@@ -283,6 +283,13 @@ static void run_default(PythonRig *r, Run *run) {
         ASSERT_TRUE(rig_wait_done(r->rig, run));
 }
 
+static const char* default_problem(const PythonRig *r) {
+        PythonFacts facts;
+
+        python_facts(r->python, &facts);
+        return facts.default_problem;
+}
+
 TEST(default_set_is_made_ahead_and_stays) {
         _cleanup_free_ char *message = NULL;
         PythonRig *r = python_rig_setup();
@@ -296,7 +303,7 @@ TEST(default_set_is_made_ahead_and_stays) {
         run_default(r, &run); /* waits for it */
         assert_ran(&run);
         ASSERT_EQ_UINT(python_rig_n_prepared(r), 2);
-        ASSERT_TRUE(python_default_problem(r->python) == NULL);
+        ASSERT_TRUE(default_problem(r) == NULL);
         python_rig_run(r, &run, "other");
         assert_ran(&run);
         assert_clean(r, 1);
@@ -319,7 +326,7 @@ TEST(default_set_that_cannot_be_had_is_told_and_not_missed) {
                 assert_ran(&run);
                 ASSERT_TRUE(strstr(run.hints, "were missing in this run. There is no package unknown."));
         }
-        ASSERT_EQ_STR(python_default_problem(r->python), "There is no package unknown.");
+        ASSERT_EQ_STR(default_problem(r), "There is no package unknown.");
         ASSERT_TRUE(python_rig_wait_idle(r));
         ASSERT_EQ_UINT(python_rig_n_prepared(r), 2); /* FETCH and the removal: not tried for each run */
         python_rig_teardown(r);
