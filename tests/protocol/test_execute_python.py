@@ -215,9 +215,9 @@ def test_options_that_are_refused():
         assert (done.returncode, done.stdout) == (2, b"") and words in done.stderr.decode(), done
     done = harness.run("stdio", "--no-bridge", "--max-timeout", "5", "--default-timeout", "6")
     assert done.returncode == 1 and "more than MaxTimeoutSec=" in done.stderr.decode(), done
-    for option, key in (("--max-timeout", "MaxTimeoutSec="), ("--default-timeout", "DefaultTimeoutSec=")):
+    for option in ("--max-timeout", "--default-timeout"):
         done = harness.run("stdio", "--no-bridge", option, "0")
-        assert done.returncode == 1 and f"{option}: {key}: " in done.stderr.decode(), done
+        assert done.returncode == 1 and f"{option}: 0s is out of range" in done.stderr.decode(), done
 
 
 def test_a_python_version_is_that_of_every_program():
