@@ -67,7 +67,7 @@ int fd_write_all(int fd, const void *data, size_t n_bytes) {
         return 0;
 }
 
-int fd_read_all(int fd, size_t max_bytes, char **ret, size_t *ret_bytes) {
+int fd_read_bytes(int fd, size_t max_bytes, char **ret, size_t *ret_bytes) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         int r;
 
@@ -95,9 +95,23 @@ int fd_read_all(int fd, size_t max_bytes, char **ret, size_t *ret_bytes) {
                         return -EFBIG;
         }
 
-        if (b.n_bytes > 0 && memchr(b.data, 0, b.n_bytes))
-                return -EBADMSG;
         return buffer_steal(&b, ret, ret_bytes);
+}
+
+int fd_read_all(int fd, size_t max_bytes, char **ret, size_t *ret_bytes) {
+        _cleanup_free_ char *data = NULL;
+        size_t n_bytes;
+        int r;
+
+        r = fd_read_bytes(fd, max_bytes, &data, &n_bytes);
+        if (r < 0)
+                return r;
+        if (memchr(data, 0, n_bytes))
+                return -EBADMSG;
+        *ret = TAKE_PTR(data);
+        if (ret_bytes)
+                *ret_bytes = n_bytes;
+        return 0;
 }
 
 int file_read(int dir_fd, const char *path, size_t max_bytes, char **ret, size_t *ret_bytes) {

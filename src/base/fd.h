@@ -31,7 +31,8 @@ int fd_write_all(int fd, const void *data, size_t n_bytes);
  * -EFBIG. The caller frees *ret. ret_bytes may be NULL. dir_fd as in openat(2). */
 int file_read(int dir_fd, const char *path, size_t max_bytes, char **ret, size_t *ret_bytes);
 
-/* As file_read(), for an open descriptor (from its current position). */
+/* As file_read(), for an open descriptor (from its current position). fd_read_bytes() takes NUL as well. */
+int fd_read_bytes(int fd, size_t max_bytes, char **ret, size_t *ret_bytes);
 int fd_read_all(int fd, size_t max_bytes, char **ret, size_t *ret_bytes);
 
 /* A sealed, read-only memfd with this content; name shows in /proc only. Returns the fd or -errno. */

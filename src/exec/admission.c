@@ -129,7 +129,11 @@ static size_t share_n_waiting(const Share *s, const CountLimits *l, size_t n_sta
 }
 
 static uint64_t request_n_bytes(const ExecRequest *r) {
-        return (uint64_t) r->code_bytes + r->stdin_bytes;
+        uint64_t n = (uint64_t) r->code_bytes + r->stdin_bytes;
+
+        for (size_t i = 0; i < r->n_files; i++)
+                n += r->files[i].n_bytes;
+        return n;
 }
 
 /* What those that wait hold in memory until they start; principal NULL: of everybody. */

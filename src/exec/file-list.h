@@ -15,6 +15,7 @@ typedef struct FileCandidate {
         dev_t device;
         ino_t inode;
         bool is_unread;    /* a regular file whose content is wanted */
+        bool is_input;     /* … and may be what the request brought, as it was */
 } FileCandidate;
 
 typedef struct FileList {

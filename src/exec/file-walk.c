@@ -44,6 +44,7 @@ struct FileWalk {
         int fd;                 /* the candidate that is being read */
         uint64_t n_read, n_total;
         Sha256 *sha256;
+        char *chunk;
 
         ExecFile *items;
         ExecFiles result;
@@ -261,21 +262,50 @@ static bool step_walk(FileWalk *w) {
 
 /* ---- The second pass ---- */
 
+static const ExecInputFile* find_input(const FileWalk *w, const FileCandidate *c) {
+        const ExecRequest *q = w->p.request;
+
+        for (size_t i = 0; c->depth == 0 && i < q->n_files; i++)
+                if (q->files[i].n_bytes == c->file.n_bytes && streq(q->files[i].name, c->path))
+                        return &q->files[i];
+        return NULL;
+}
+
 static void give_up(FileWalk *w, FileCandidate *c, ExecFileReason reason) {
         w->fd = safe_close(w->fd);
         w->sha256 = sha256_free(w->sha256);
         free(c->data);
         c->data = NULL;
-        c->is_unread = false;
+        c->is_unread = c->is_input = false;
         c->file.reason = reason;
 }
 
-static void begin_file(FileWalk *w, FileCandidate *c) {
+/* From its first byte on, to be kept. Not for inputs that are still what they were. */
+static void begin_content(FileWalk *w, FileCandidate *c) {
         const Settings *s = w->p.settings;
+
+        c->is_input = false;
+        w->n_read = 0;
+        if (c->file.n_bytes > s->max_file_bytes) {
+                give_up(w, c, EXEC_FILE_TOO_LARGE);
+                return;
+        }
+        if (c->file.n_bytes > s->max_files_bytes - w->n_total) {
+                give_up(w, c, EXEC_FILE_TOTAL);
+                return;
+        }
+        c->data = malloc(c->file.n_bytes + 1);
+        w->sha256 = sha256_new();
+        if (!c->data || !w->sha256 || lseek(w->fd, 0, SEEK_SET) < 0)
+                give_up(w, c, EXEC_FILE_FAILED);
+}
+
+static void begin_file(FileWalk *w, FileCandidate *c) {
         struct stat st;
 
+        c->is_input = find_input(w, c);
         /* Not worth opening, and never read: a sparse file costs nothing to make. */
-        if (c->file.n_bytes > s->max_file_bytes) {
+        if (!c->is_input && c->file.n_bytes > w->p.settings->max_file_bytes) {
                 give_up(w, c, EXEC_FILE_TOO_LARGE);
                 return;
         }
@@ -289,15 +319,9 @@ static void begin_file(FileWalk *w, FileCandidate *c) {
                 give_up(w, c, EXEC_FILE_CHANGED);
                 return;
         }
-        if (c->file.n_bytes > s->max_files_bytes - w->n_total) {
-                give_up(w, c, EXEC_FILE_TOTAL);
-                return;
-        }
         w->n_read = 0;
-        c->data = malloc(c->file.n_bytes + 1);
-        w->sha256 = sha256_new();
-        if (!c->data || !w->sha256)
-                give_up(w, c, EXEC_FILE_FAILED);
+        if (!c->is_input)
+                begin_content(w, c);
 }
 
 static void end_file(FileWalk *w, FileCandidate *c) {
@@ -311,11 +335,15 @@ static void end_file(FileWalk *w, FileCandidate *c) {
 
 static void read_content(FileWalk *w, FileCandidate *c) {
         size_t n_wanted = (size_t) MIN_OF(CHUNK_BYTES, c->file.n_bytes - w->n_read);
-        char *to = c->data + w->n_read;
+        char *to = c->is_input ? w->chunk : c->data + w->n_read;
         ssize_t n;
 
         if (n_wanted == 0) {
-                end_file(w, c);
+                if (c->is_input) { /* as it was sent: no news for anybody */
+                        give_up(w, c, EXEC_FILE_COMPLETE);
+                        c->is_input = true;
+                } else
+                        end_file(w, c);
                 return;
         }
         n = read(w->fd, to, n_wanted);
@@ -325,7 +353,12 @@ static void read_content(FileWalk *w, FileCandidate *c) {
                 give_up(w, c, n < 0 ? reason_of(errno) : EXEC_FILE_CHANGED);
                 return;
         }
-        sha256_add(w->sha256, to, (size_t) n);
+        if (!c->is_input)
+                sha256_add(w->sha256, to, (size_t) n);
+        else if (memcmp(to, find_input(w, c)->data + w->n_read, (size_t) n) != 0) {
+                begin_content(w, c);
+                return;
+        }
         w->n_read += (size_t) n;
 }
 
@@ -360,6 +393,12 @@ static void finish(FileWalk *w) {
 
                 if (c->is_unread)
                         give_up(w, c, EXEC_FILE_TIME);
+                else if (c->is_input)
+                        continue;
+                if (w->result.n_items == w->p.settings->max_files) {
+                        w->result.n_more++;
+                        continue;
+                }
                 c->file.path = c->path;
                 c->file.data = c->data;
                 w->items[w->result.n_items++] = c->file;
@@ -390,7 +429,7 @@ int file_walk_new(const FileWalkParameters *p, FileWalk **ret) {
         struct stat st;
         int r;
 
-        assert(p && p->event && p->settings && p->on_done);
+        assert(p && p->event && p->settings && p->request && p->on_done);
         assert(p->directory_fd >= 0);
         assert(p->settings->max_files > 0 && p->settings->max_files <= EXEC_FILES_MAX);
         assert(ret);
@@ -403,11 +442,13 @@ int file_walk_new(const FileWalkParameters *p, FileWalk **ret) {
         if (fstat(p->directory_fd, &st) < 0)
                 return -errno;
         w->device = st.st_dev;
-        r = file_list_init(&w->list, p->settings->max_files);
+        /* Inputs are told from outputs only when they are read. */
+        r = file_list_init(&w->list, p->settings->max_files + p->request->n_files);
         if (r < 0)
                 return r;
         w->items = calloc(p->settings->max_files, sizeof(ExecFile));
-        if (!w->items)
+        w->chunk = malloc(CHUNK_BYTES);
+        if (!w->items || !w->chunk)
                 return -ENOMEM;
         r = str_copy(&root, "");
         if (r >= 0)
@@ -434,6 +475,7 @@ FileWalk* file_walk_free(FileWalk *w) {
         file_list_done(&w->list);
         safe_close(w->fd);
         sha256_free(w->sha256);
+        free(w->chunk);
         free(w->items);
         free(w);
         return NULL;

@@ -14,13 +14,15 @@
 #include "base/macro.h"
 #include "base/settings.h"
 #include "exec/files.h"
+#include "exec/request.h"
 
 typedef struct FileWalk FileWalk;
 
 typedef struct FileWalkParameters {
         sd_event *event;
-        int directory_fd;         /* borrowed, as all of these */
+        int directory_fd;            /* borrowed, as all of these */
         const Settings *settings;
+        const ExecRequest *request;  /* its files are not listed while they are what they were */
         void (*on_done)(void *userdata); /* once, from the event loop; the walk may be freed in it */
         void *userdata;
 } FileWalkParameters;

@@ -136,6 +136,7 @@ static int job_collect(ExecJob *j) {
                 .event = j->engine->event,
                 .directory_fd = u->word.directory_fd,
                 .settings = j->engine->settings,
+                .request = j->request,
                 .on_done = job_on_collected,
                 .userdata = j,
         };

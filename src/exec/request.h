@@ -44,6 +44,18 @@ typedef struct ExecPreparation {
         uint64_t timeout_usec;
 } ExecPreparation;
 
+/* Small ones: all of them are sent to a sandbox whose /tmp is limited, and held until the run is over. */
+#define EXEC_INPUT_FILES_MAX 64
+#define EXEC_INPUT_BYTES_MAX (64 * MIB)
+#define EXEC_INPUT_NAME_BYTES_MAX 255
+
+/* A file for the program's working directory. */
+typedef struct ExecInputFile {
+        char *name;
+        char *data;
+        size_t n_bytes;
+} ExecInputFile;
+
 /* All strings and buffers are owned by the request. Immutable after submission. */
 typedef struct ExecRequest {
         char *tool;            /* "exec" */
@@ -54,6 +66,8 @@ typedef struct ExecRequest {
         size_t code_bytes;
         char *stdin_data;      /* may be NULL */
         size_t stdin_bytes;
+        ExecInputFile *files;  /* see exec_request_add_file() */
+        size_t n_files;
         uint64_t timeout_usec; /* clamped already */
         ExecPreparation preparation;
         WireProfile profile;   /* other than RUN: a step of a preparation, which waits in no queue */
@@ -68,3 +82,8 @@ typedef struct ExecRequest {
 int exec_request_new(ExecRequest **ret);
 ExecRequest* exec_request_free(ExecRequest *r);
 DEFINE_CLEANUP(ExecRequest*, exec_request_free);
+
+/* Before submission: a file (copied) that the program finds in its working directory. Returns 0, -ENOMEM,
+ * -EINVAL for a name that is none (a path, "." or "..", too long, main.py), -EEXIST, or -E2BIG beyond the
+ * limits above. */
+int exec_request_add_file(ExecRequest *r, const char *name, const void *data, size_t n_bytes);

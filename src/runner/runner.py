@@ -3,7 +3,7 @@
 
 Installed as sitecustomize.py and imported by the site module, before the interpreter opens the script it was started
 with ("main.py", a relative name that does not exist yet). It says READY on the control socket (fd 0), receives the
-program and its standard input, puts them in place, and leaves by an ImportError that site takes for "there
+program, its standard input and its files, puts them in place, and leaves by an ImportError that site takes for "there
 is no sitecustomize". Then the interpreter runs main.py as it runs any script, and no frame, module, descriptor or
 variable of ours is left. The protocol and the reasons are in README.md beside the source.
 
@@ -22,7 +22,7 @@ import sys
 CONTROL_FD = 0
 READY = b"MXREADY\n"
 CODE = b"MXCODE2\n"
-HEADER_BYTES = 24
+HEADER_BYTES = 32
 
 # Numbers of src/runner/checks.h; a unit test compares them.
 EXIT_CHECK = 100
@@ -32,6 +32,8 @@ CHECK_INTERPRETER = 4
 # What the kernel lets an unprivileged process make of a pipe (/proc/sys/fs/pipe-max-size, by default).
 PIPE_BYTES_MAX = 1 << 20
 PIPE_BYTES_DEFAULT = 1 << 16
+CHUNK_BYTES = 1 << 18
+FILE_NAME_BYTES_MAX = 255
 OPEN_UP_ENTRIES_MAX = 1000
 
 
@@ -60,6 +62,14 @@ def say_ready(work):
         posix.close(directory)
 
 
+def read_some(n_bytes):
+    """Up to n_bytes of the message. At the end of the stream this unit is not needed: it goes without a word."""
+    data = posix.read(CONTROL_FD, min(n_bytes, CHUNK_BYTES))
+    if not data:
+        posix._exit(0)
+    return data
+
+
 def read_exactly(n_bytes):
     """Exactly n_bytes of the message, in memory once."""
     buffer = bytearray(n_bytes)
@@ -73,16 +83,45 @@ def read_exactly(n_bytes):
     return buffer
 
 
+def read_number(n_bytes):
+    return int.from_bytes(read_exactly(n_bytes), "little")
+
+
 def write_all(fd, data):
     view = memoryview(data)
     while view:
         view = view[posix.write(fd, view):]
 
 
+def create(path):
+    """A new file for the program. O_EXCL: two files of one name would be a message that contradicts itself."""
+    return posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o644)
+
+
 def write_file(path, data):
-    fd = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o644)
+    fd = create(path)
     try:
         write_all(fd, data)
+    finally:
+        posix.close(fd)
+
+
+def receive_file(work):
+    """One file from the message into the working directory, without ever holding all of it in memory."""
+    name_bytes = read_number(4)
+    n_left = read_number(8)
+    if not 0 < name_bytes <= FILE_NAME_BYTES_MAX:
+        raise Malformed
+    # Checked by the daemon as well. A name that is a path would write elsewhere in the sandbox.
+    name = bytes(read_exactly(name_bytes))
+    if b"/" in name or b"\0" in name or name in (b".", b"..", b"main.py"):
+        raise Malformed
+    fd = create(work.encode() + b"/" + name)
+    try:
+        while n_left:
+            data = read_some(n_left)
+            write_all(fd, data)
+            n_left -= len(data)
     finally:
         posix.close(fd)
 
@@ -233,12 +272,15 @@ def forget_ourselves(environ):
 def receive_program(work):
     """The whole message of the daemon: everything in place, and the control socket closed."""
     header = bytes(read_exactly(HEADER_BYTES))
-    code_bytes, stdin_bytes = (int.from_bytes(header[i:i + 8], "little") for i in (8, 16))
+    code_bytes, stdin_bytes, n_files = (int.from_bytes(header[i:i + 8], "little") for i in (8, 16, 24))
     if header[:8] != CODE:
         raise Malformed
 
     write_file(work + "/main.py", read_exactly(code_bytes))
-    put_stdin(read_exactly(stdin_bytes))
+    stdin = read_exactly(stdin_bytes)
+    for _ in range(n_files):
+        receive_file(work)
+    put_stdin(stdin)
 
 
 def run(environ):

@@ -58,7 +58,7 @@ static bool receive_ready(int fd) {
 static bool send_program(int fd) {
         char code[] = "import sys\nsys.exit(73 if sys.stdin.read() == 'in' else 1)\n";
         char input[] = "in";
-        unsigned char header[24] = "MXCODE2\n";
+        unsigned char header[32] = "MXCODE2\n";
         struct iovec parts[] = {
                 { .iov_base = header, .iov_len = sizeof(header) },
                 { .iov_base = code, .iov_len = sizeof(code) - 1 },
@@ -69,6 +69,7 @@ static bool send_program(int fd) {
 
         put_le(header + 8, sizeof(code) - 1, 8);
         put_le(header + 16, sizeof(input) - 1, 8);
+        put_le(header + 24, 0, 8);
 
         return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t) n;
 }

@@ -46,6 +46,22 @@ typedef struct RunClient {
         int exit_status;   /* < 0: no end in sight */
 } RunClient;
 
+static int write_file(JsonWriter *w, const RunFile *file) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int r;
+
+        r = base64_append(&b, file->data, file->n_bytes);
+        if (r < 0)
+                return r;
+        json_begin_object(w);
+        json_key(w, "name");
+        json_string(w, file->name);
+        json_key(w, "base64");
+        json_string_n(w, b.data ?: "", b.n_bytes);
+        json_end_object(w);
+        return 0;
+}
+
 static int write_arguments(JsonWriter *w, const void *userdata) {
         const RunRequest *request = userdata;
 
@@ -55,6 +71,17 @@ static int write_arguments(JsonWriter *w, const void *userdata) {
         if (request->stdin_data) {
                 json_key(w, "stdin");
                 json_string_n(w, request->stdin_data, request->stdin_bytes);
+        }
+        if (request->n_files > 0) {
+                json_key(w, "files");
+                json_begin_array(w);
+                for (size_t i = 0; i < request->n_files; i++) {
+                        int r = write_file(w, request->files + i);
+
+                        if (r < 0)
+                                return r;
+                }
+                json_end_array(w);
         }
         if (request->timeout_sec > 0) {
                 json_key(w, "timeout_s");

@@ -14,11 +14,19 @@ enum {
         RUN_EXIT_OOM = 137,            /* as any SIGKILL */
 };
 
+/* A file for the program's working directory. */
+typedef struct RunFile {
+        char *name, *data;
+        size_t n_bytes;
+} RunFile;
+
 typedef struct RunRequest {
         const char *code;              /* UTF-8 */
         size_t code_bytes;
         const char *stdin_data;        /* UTF-8 without NUL; NULL: empty */
         size_t stdin_bytes;
+        const RunFile *files;
+        size_t n_files;
         uint64_t timeout_sec;          /* 0: the server's default */
         int output_dir_fd;             /* where the program's files are saved; -EBADF: nowhere */
 } RunRequest;

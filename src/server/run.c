@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "base/strv.h"
 #include "base/utf8.h"
+#include "exec/request.h"
 #include "server/command.h"
 #include "server/run-client.h"
 #include "server/server-choice.h"
@@ -32,6 +33,7 @@ static const char help_text[] =
         "Options:\n"
         "      --timeout SECONDS       Time limit; at most MaxTimeoutSec=, see mcp-exec.conf(5)\n"
         "      --stdin FILE            Standard input of the program\n"
+        "      --file FILE             A file for its working directory (can be given several times)\n"
         "      --output-dir DIR        Save the files that the program leaves in its working directory\n"
         SERVER_CHOICE_HELP
         "  -v, --verbose               Say more on standard error\n"
@@ -43,6 +45,7 @@ static const char help_text[] =
 
 typedef struct RunOptions {
         const char *file, *stdin_file, *output_dir;
+        char **files;
         ServerChoice server;
         uint64_t timeout_sec;
         bool is_verbose;
@@ -104,6 +107,55 @@ static int read_inputs(const RunOptions *o, char **ret_code, size_t *ret_code_by
         return 0;
 }
 
+static void run_file_done(RunFile *f) {
+        free(f->name);
+        free(f->data);
+        *f = (RunFile) {};
+}
+
+typedef struct RunFiles {
+        RunFile items[EXEC_INPUT_FILES_MAX];
+        size_t n_items;
+} RunFiles;
+
+static void run_files_done(RunFiles *files) {
+        while (files->n_items > 0)
+                run_file_done(files->items + --files->n_items);
+}
+
+/* The server judges names and sizes; here only what it could not be sent is refused. */
+static int read_files(char *const *paths, RunFiles *files) {
+        STRV_FOREACH(path, paths) {
+                const char *slash = strrchr(*path, '/'), *name = slash ? slash + 1 : *path;
+                _cleanup_close_ int fd = open(*path, O_RDONLY | O_CLOEXEC);
+                RunFile *f = files->items + files->n_items;
+                int r;
+
+                if (fd < 0)
+                        return log_error_errno(errno, "%s: cannot open it", *path);
+                if (files->n_items == ELEMENTSOF(files->items)) {
+                        log_error("At most %zu files can be sent", ELEMENTSOF(files->items));
+                        return -E2BIG;
+                }
+                if (!utf8_is_valid(name, strlen(name))) {
+                        log_error("%s: its name is not UTF-8 text, and MCP carries nothing else", *path);
+                        return -EBADMSG;
+                }
+                r = str_copy(&f->name, name);
+                if (r >= 0)
+                        r = fd_read_bytes(fd, INPUT_BYTES_MAX, &f->data, &f->n_bytes);
+                files->n_items++;
+                if (r == -EFBIG) {
+                        log_error("%s: it is larger than %llu MiB, the most that can be sent", *path,
+                                  (unsigned long long) (INPUT_BYTES_MAX / MIB));
+                        return r;
+                }
+                if (r < 0)
+                        return log_error_errno(r, "%s: cannot read it", *path);
+        }
+        return 0;
+}
+
 /* Before the program runs: what it leaves could not be had again. */
 static int open_output_dir(const char *path) {
         int fd;
@@ -119,10 +171,11 @@ static int open_output_dir(const char *path) {
 static int run(const RunOptions *o) {
         _cleanup_free_ char *code = NULL, *input = NULL, *reason = NULL;
         _cleanup_close_ int fd = -EBADF, dir_fd = -EBADF;
+        _cleanup_(run_files_done) RunFiles files = {};
         size_t n_code = 0, n_input = 0;
         int status;
 
-        if (read_inputs(o, &code, &n_code, &input, &n_input) < 0)
+        if (read_inputs(o, &code, &n_code, &input, &n_input) < 0 || read_files(o->files, &files) < 0)
                 return RUN_EXIT_INFRASTRUCTURE;
 
         if (o->output_dir) {
@@ -145,6 +198,8 @@ static int run(const RunOptions *o) {
                 .code_bytes = n_code,
                 .stdin_data = input,
                 .stdin_bytes = n_input,
+                .files = files.items,
+                .n_files = files.n_items,
                 .timeout_sec = o->timeout_sec,
                 .output_dir_fd = dir_fd,
         });
@@ -158,11 +213,13 @@ int command_run(int argc, char **argv) {
         enum {
                 OPTION_TIMEOUT = 0x100,
                 OPTION_STDIN,
+                OPTION_FILE,
                 OPTION_OUTPUT_DIR
         };
         static const struct option table[] = {
                 { "timeout",         required_argument, NULL, OPTION_TIMEOUT         },
                 { "stdin",           required_argument, NULL, OPTION_STDIN           },
+                { "file",            required_argument, NULL, OPTION_FILE            },
                 { "output-dir",      required_argument, NULL, OPTION_OUTPUT_DIR      },
                 { "verbose",         no_argument,       NULL, 'v'                    },
                 { "help",            no_argument,       NULL, 'h'                    },
@@ -173,6 +230,7 @@ int command_run(int argc, char **argv) {
                 .argc = argc, .argv = argv, .name = "run", .help = help_text, .options = table,
                 .has_operands = true, .has_verbose = true,
         };
+        _cleanup_strv_ char **files = NULL;
         RunOptions o = { .server = SERVER_CHOICE_INIT };
         int c;
 
@@ -188,6 +246,12 @@ int command_run(int argc, char **argv) {
                         break;
                 case OPTION_STDIN:
                         o.stdin_file = optarg;
+                        break;
+                case OPTION_FILE:
+                        if (strv_extend(&files, optarg) < 0) {
+                                (void) log_oom();
+                                return RUN_EXIT_INFRASTRUCTURE;
+                        }
                         break;
                 case OPTION_OUTPUT_DIR:
                         o.output_dir = optarg;
@@ -205,6 +269,7 @@ int command_run(int argc, char **argv) {
                         argv[optind + 1]);
 
         o.file = argv[optind];
+        o.files = files;
         o.is_verbose = line.is_verbose;
         return run(&o);
 }

@@ -10,6 +10,7 @@
 #include "base/strv.h"
 #include "exec/size-text.h"
 #include "tool/exec.h"
+#include "tool/input-files.h"
 #include "tool/schema.h"
 
 #define DESCRIPTION_BYTES_MAX 2000 /* clients cut descriptions at 2 KiB */
@@ -179,6 +180,8 @@ static void write_input_schema(JsonWriter *w, const Settings *s) {
                 { "code", "string", code, .is_required = true },
                 { "timeout_s", "integer", timeout },
                 { "stdin", "string", input },
+                INPUT_FILES_PROPERTY("Files for the working directory, each with its name and either text "
+                                     "or base64. They count as stdin does."),
                 { "background", "boolean", exec_background_text },
         };
 

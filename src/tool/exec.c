@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* exec {code, timeout_s?, stdin?, background?}: arguments and semantics are the predecessor's, but for the
- * last one. */
+/* exec {code, timeout_s?, stdin?, files?, background?}: arguments and semantics are the predecessor's, but
+ * for the last two. */
 
 #include "tool/exec.h"
 
@@ -10,6 +10,7 @@
 
 #include "base/strv.h"
 #include "tool/clean.h"
+#include "tool/input-files.h"
 #include "tool/run-call.h"
 #include "tool/task.h"
 
@@ -17,7 +18,7 @@
 #define CLIENT_WORD_BYTES_MAX 128
 
 typedef struct ExecArguments {
-        const JsonValue *code, *timeout_s, *stdin_data, *background;
+        const JsonValue *code, *timeout_s, *stdin_data, *files, *background;
 } ExecArguments;
 
 /* 0 and absent mean the default; everything else is clamped, as the predecessor does it. */
@@ -77,6 +78,7 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
                 { "code", JSON_STRING, .is_required = true, .ret = &a.code },
                 { "timeout_s", JSON_NUMBER, .accepts_null = true, .ret = &a.timeout_s },
                 { "stdin", JSON_STRING, .accepts_null = true, .ret = &a.stdin_data },
+                { "files", JSON_ARRAY, .accepts_null = true, .ret = &a.files },
                 { "background", JSON_BOOL, .accepts_null = true, .ret = &a.background },
         };
         const char *input;
@@ -98,6 +100,9 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
                 if (r < 0)
                         return r;
         }
+        r = input_files_take(s, a.files, q, reterr_message);
+        if (r < 0)
+                return r;
         *ret_background = false;
         if (a.background)
                 (void) json_get_bool(a.background, ret_background);

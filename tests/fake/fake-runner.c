@@ -75,16 +75,34 @@ static void put_file(const char *name, const void *data, size_t n_bytes) {
         (void) close(fd);
 }
 
+static void receive_file(void) {
+        _cleanup_free_ char *name = NULL, *data = NULL;
+        uint8_t header[12];
+        uint64_t n_name, n_bytes;
+
+        read_all(header, sizeof(header));
+        n_bytes = number(header + 4);
+        n_name = number(header) & UINT32_MAX;
+        name = malloc(n_name + 1);
+        data = malloc(n_bytes + 1);
+        check(name && data);
+        read_all(name, n_name);
+        name[n_name] = '\0';
+        read_all(data, n_bytes);
+        put_file(name, data, n_bytes);
+}
+
 static void receive_program(void) {
         _cleanup_free_ char *code = NULL, *input = NULL;
-        uint64_t code_bytes, stdin_bytes;
-        uint8_t header[24];
+        uint64_t code_bytes, stdin_bytes, n_files;
+        uint8_t header[32];
         int fd;
 
         read_all(header, sizeof(header));
         check(memcmp(header, "MXCODE2\n", 8) == 0);
         code_bytes = number(header + 8);
         stdin_bytes = number(header + 16);
+        n_files = number(header + 24);
         code = malloc(code_bytes + 1);
         input = malloc(stdin_bytes + 1);
         check(code && input);
@@ -92,6 +110,8 @@ static void receive_program(void) {
         read_all(input, stdin_bytes);
 
         put_file("main.py", code, code_bytes);
+        while (n_files-- > 0)
+                receive_file();
 
         fd = memfd_new_sealed("stdin", input, stdin_bytes);
         check(fd >= 0);

@@ -193,6 +193,9 @@ int rig_submit_request(Rig *rig, Run *run, ExecRequest *take_request, char messa
         int r;
 
         *run = (Run) {};
+        if (rig->input_name)
+                need(exec_request_add_file(q, rig->input_name, rig->input_text,
+                                           strlen(rig->input_text)) >= 0);
         run->submitted_usec = now_monotonic_usec();
         r = exec_engine_submit(rig_engine(rig), q, &handlers, run, &run->job, &why);
         if (r == 0)

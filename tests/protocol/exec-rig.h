@@ -21,6 +21,7 @@ typedef struct Rig {
         unsigned n_idle, n_busy;  /* on_idle_changed calls */
         PrincipalLimits limits;   /* of the principal "limited" and its users, limited/USER */
         int connect_error;        /* not 0: connect fails with it */
+        const char *input_name, *input_text; /* a file for each program; NULL: none */
 } Rig;
 
 /* One run and what became of it. Zero it, submit it, wait for it. */

@@ -148,3 +148,17 @@ TEST(an_engine_may_end_while_it_collects) {
                 rig_teardown(rig);
         }
 }
+
+TEST(programs_find_their_files) {
+        Rig *rig = rig_setup(NULL);
+        Run run;
+
+        rig->input_name = "table 1.csv";
+        rig->input_text = "1,2\n3,4\n";
+        rig_run(rig, &run, "cat 'table 1.csv'; ls");
+        ASSERT_EQ_STR(run.out, "1,2\n3,4\nmain.py\ntable 1.csv\n");
+        ASSERT_EQ_STR(run.files, "");
+        rig_run(rig, &run, "printf '1,2\\n3,5\\n' > 'table 1.csv'");
+        ASSERT_EQ_STR(run.files, "table 1.csv=1,2\n3,5\n ");
+        rig_teardown(rig);
+}

@@ -186,6 +186,27 @@ def _hostile(*pieces, listed=()):
     return harness.FakeService(answer)
 
 
+def test_files_that_were_sent_are_there_and_come_back_only_when_they_change():
+    sent = [{"name": "a.csv", "text": "1,2\n"}, {"name": "b.bin", "base64": base64.b64encode(b"\0\xff").decode()}]
+    with _desktop() as s:
+        code = "import os; print(sorted(os.listdir('.')), open('a.csv').read(), open('b.bin', 'rb').read())"
+        result = s.exec(code, "same", files=sent)["structuredContent"]
+        assert result["stdout"] == "['a.csv', 'b.bin', 'main.py'] 1,2\n b'\\x00\\xff'\n" and "files" not in result, result
+        result = s.exec("open('a.csv', 'a').write('3\\n')", "changed", files=sent)["structuredContent"]
+        assert result["files"] == [{"path": "a.csv", "bytes": 6, "mime_type": "text/csv", "text": "1,2\n3\n"}], result
+
+
+def test_run_sends_files_of_any_content():
+    with harness.directory() as where, fake_launcher() as launcher:
+        (where / "a b").write_bytes(b"\0\xff")
+        (where / "empty").write_bytes(b"")
+        done = run("run", "--no-bridge", "--launcher-socket", launcher, "--file", str(where / "a b"),
+                   "--file", str(where / "empty"), "-", input=b"print(open('a b', 'rb').read(), open('empty').read())")
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"b'\\x00\\xff' \n", b""), done
+        done = run("run", "--file", str(where / "none"), "-", input=b"print(1)")
+        assert done.returncode == 125 and b"none: cannot open it: No such file" in done.stderr, done
+
+
 def test_run_writes_only_below_its_directory():
     names = ("/etc/x", "../out", "a/../../out", "./x", "a//b", "a/", "", ".", "..", "a/.", "bad\nname", "\x1b[2J",
              "left\u202eright", "link/x", "file/x", "x" * 300)

@@ -38,6 +38,15 @@ def test_text_comes_back_from_cold_and_warm_units():
                 assert r["files"] == expected and "files_note" not in r, r
 
 
+def test_files_that_were_sent_are_in_the_working_directory_of_cold_and_warm_units():
+    sent = [{"name": "a.csv", "text": "1,2\n"}, {"name": "b.bin", "base64": base64.b64encode(bytes(range(256)) * 999).decode()}]
+    for pool in (0, 1):
+        with configured(f"[Exec]\nPoolSize={pool}\n"), Client() as c:
+            for _ in range(3):
+                r = c.exec("print(open('a.csv').read(), open('b.bin', 'rb').read() == bytes(range(256)) * 999)", files=sent)
+                assert r["stdout"] == "1,2\n True\n" and "files" not in r, r
+
+
 def test_a_run_without_files_says_nothing_of_them():
     with Client() as c:
         r = c.exec("open('/tmp/elsewhere', 'w').write('x'); open('/dev/shm/too', 'w').write('x')\n"

@@ -12,6 +12,7 @@
 typedef struct Setup {
         char *tree;
         Settings *settings;
+        ExecRequest *request;
         sd_event *event;
         FileWalk *walk;
         int fd;
@@ -30,6 +31,7 @@ static Setup* setup_new(void) {
         s = (Setup) { .tree = make_tree() };
         ASSERT_EQ_INT(chmod(s.tree, 0755), 0);
         ASSERT_EQ_INT(settings_new_default(&s.settings), 0);
+        ASSERT_EQ_INT(exec_request_new(&s.request), 0);
         ASSERT_TRUE(sd_event_new(&s.event) >= 0);
         s.fd = open(s.tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         ASSERT_TRUE(s.fd >= 0);
@@ -38,6 +40,7 @@ static Setup* setup_new(void) {
 
 static void setup_free(Setup *s) {
         s->walk = file_walk_free(s->walk);
+        exec_request_free(s->request);
         settings_free(s->settings);
         sd_event_unref(s->event);
         safe_close(s->fd);
@@ -50,6 +53,7 @@ static void begin(Setup *s) {
         ASSERT_EQ_INT(file_walk_new(&(const FileWalkParameters) { .event = s->event,
                                                                   .directory_fd = s->fd,
                                                                   .settings = s->settings,
+                                                                  .request = s->request,
                                                                   .on_done = on_done,
                                                                   .userdata = s },
                                     &s->walk),

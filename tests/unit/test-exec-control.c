@@ -151,7 +151,7 @@ TEST(control_status_is_exactly_one_record) {
 
 TEST(code_frame_is_what_the_runner_reads) {
         static const uint8_t expected[] = "MXCODE2\n"
-                                          "\5\0\0\0\0\0\0\0" "\2\0\0\0\0\0\0\0"
+                                          "\5\0\0\0\0\0\0\0" "\2\0\0\0\0\0\0\0" "\0\0\0\0\0\0\0\0"
                                           "print" "in";
         uint8_t bytes[100];
         CodeFrame f;
@@ -212,6 +212,101 @@ TEST(code_frame_waits_and_goes_on_where_it_stopped) {
         safe_close(pair[1]);
         ASSERT_EQ_INT(control_was_read(pair[0]), 1);
         safe_close(pair[0]);
+}
+
+TEST(code_frame_carries_files) {
+        static const uint8_t expected[] = "MXCODE2\n"
+                                          "\1\0\0\0\0\0\0\0" "\0\0\0\0\0\0\0\0" "\2\0\0\0\0\0\0\0"
+                                          "x"
+                                          "\5\0\0\0" "\3\0\0\0\0\0\0\0" "a.csv" "1\0002"
+                                          "\1\0\0\0" "\0\0\0\0\0\0\0\0" "e";
+        _cleanup_(exec_request_freep) ExecRequest *q = NULL;
+        uint8_t bytes[200];
+        CodeFrame f;
+        int pair[2];
+
+        ASSERT_EQ_INT(exec_request_new(&q), 0);
+        ASSERT_EQ_INT(str_copy(&q->code, "x"), 0);
+        q->code_bytes = 1;
+        ASSERT_EQ_INT(exec_request_add_file(q, "a.csv", "1\0002", 3), 0);
+        ASSERT_EQ_INT(exec_request_add_file(q, "e", NULL, 0), 0);
+        ASSERT_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        code_frame_init(&f, q);
+        ASSERT_EQ_INT(code_frame_send(&f, pair[0]), 1);
+        ASSERT_EQ_INT(code_frame_send(&f, pair[0]), 1); /* nothing twice */
+        safe_close(pair[0]);
+        ASSERT_EQ_MEM(bytes, (size_t) read(pair[1], bytes, sizeof(bytes)), expected, sizeof(expected) - 1);
+        safe_close(pair[1]);
+}
+
+TEST(code_frame_waits_within_a_file) {
+        static char data[2][500001], got[1000200];
+        _cleanup_(exec_request_freep) ExecRequest *q = NULL;
+        size_t n = 0, head = CODE_FRAME_HEADER_BYTES + 1 + CODE_FRAME_FILE_BYTES + 1;
+        int pair[2], r = 0, n_waits = 0;
+        CodeFrame f;
+
+        for (size_t i = 0; i < sizeof(data); i++)
+                data[i / sizeof(data[0])][i % sizeof(data[0])] = (char) (i * 11);
+        ASSERT_EQ_INT(exec_request_new(&q), 0);
+        ASSERT_EQ_INT(str_copy(&q->code, "x"), 0);
+        q->code_bytes = 1;
+        ASSERT_EQ_INT(exec_request_add_file(q, "a", data[0], sizeof(data[0])), 0);
+        ASSERT_EQ_INT(exec_request_add_file(q, "b", data[1], sizeof(data[1])), 0);
+        ASSERT_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        code_frame_init(&f, q);
+        while (r == 0) {
+                r = code_frame_send(&f, pair[0]);
+                ASSERT_TRUE(r >= 0);
+                n_waits += r == 0;
+                for (;;) {
+                        ssize_t k = recv(pair[1], got + n, 7777, MSG_DONTWAIT);
+
+                        if (k <= 0)
+                                break;
+                        n += (size_t) k;
+                }
+        }
+        ASSERT_TRUE(n_waits > 0);
+        ASSERT_EQ_UINT(n, head + sizeof(data[0]) + CODE_FRAME_FILE_BYTES + 1 + sizeof(data[1]));
+        ASSERT_EQ_MEM(got + head, sizeof(data[0]), data[0], sizeof(data[0]));
+        ASSERT_EQ_MEM(got + n - sizeof(data[1]), sizeof(data[1]), data[1], sizeof(data[1]));
+        safe_close(pair[0]);
+        safe_close(pair[1]);
+}
+
+TEST(files_of_a_request_are_checked) {
+        static const char *const bad[] = { "", ".", "..", "a/b", "/", "main.py" };
+        static char large[MIB];
+        _cleanup_(exec_request_freep) ExecRequest *q = NULL;
+        char name[EXEC_INPUT_NAME_BYTES_MAX + 2];
+
+        ASSERT_EQ_INT(exec_request_new(&q), 0);
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++)
+                ASSERT_EQ_INT(exec_request_add_file(q, bad[i], "x", 1), -EINVAL);
+        memset(name, 'n', sizeof(name) - 1);
+        name[sizeof(name) - 1] = '\0';
+        ASSERT_EQ_INT(exec_request_add_file(q, name, "x", 1), -EINVAL);
+        name[EXEC_INPUT_NAME_BYTES_MAX] = '\0';
+        ASSERT_EQ_INT(exec_request_add_file(q, name, "x", 1), 0);
+        ASSERT_EQ_INT(exec_request_add_file(q, name, "y", 1), -EEXIST);
+        for (int i = 1; i < EXEC_INPUT_FILES_MAX; i++) {
+                (void) snprintf(name, sizeof(name), "file%d", i);
+                ASSERT_EQ_INT(exec_request_add_file(q, name, large, sizeof(large)), 0);
+        }
+        ASSERT_EQ_INT(exec_request_add_file(q, "one more", "", 0), -E2BIG);
+        ASSERT_EQ_UINT(q->n_files, EXEC_INPUT_FILES_MAX);
+        q = exec_request_free(q);
+        ASSERT_EQ_INT(exec_request_new(&q), 0);
+        for (uint64_t n = 0; n < EXEC_INPUT_BYTES_MAX / 2; n += EXEC_INPUT_BYTES_MAX / 4) {
+                _cleanup_free_ char *quarter = calloc(1, EXEC_INPUT_BYTES_MAX / 4);
+
+                (void) snprintf(name, sizeof(name), "part%d", (int) (n / MIB));
+                ASSERT_EQ_INT(exec_request_add_file(q, name, quarter, EXEC_INPUT_BYTES_MAX / 4), 0);
+        }
+        q->files[0].n_bytes *= 3; /* what was added counts */
+        ASSERT_EQ_INT(exec_request_add_file(q, "last", "x", 1), -E2BIG);
+        ASSERT_EQ_INT(exec_request_add_file(q, "last", "", 0), 0);
 }
 
 TEST(code_that_was_not_read_is_known) {

@@ -87,6 +87,21 @@ TEST(modes_that_keep_us_out_are_told) {
         setup_free(s);
 }
 
+TEST(an_input_that_was_closed_is_told) {
+        Setup *s = setup_new();
+        const ExecFiles *f;
+
+        ASSERT_EQ_INT(exec_request_add_file(s->request, "input", "before", 6), 0);
+        put_file(s->tree, "input", "before");
+        set_mode(s, "input", 0);
+        become_stranger();
+        f = walk(s);
+        become_root_again();
+        ASSERT_EQ_UINT(f->n_items, 1);
+        check(f, 0, "input", 6, EXEC_FILE_UNREADABLE, NULL);
+        setup_free(s);
+}
+
 TEST(a_working_directory_that_cannot_be_read_is_a_gap) {
         Setup *s = setup_new();
         const ExecFiles *f;

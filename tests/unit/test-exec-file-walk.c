@@ -70,6 +70,54 @@ TEST(a_program_replaced_by_something_else_is_told) {
         setup_free(s);
 }
 
+TEST(inputs_are_outputs_only_when_changed) {
+        static char large[MIB], changed[MIB];
+        Setup *s = setup_new();
+        const ExecFiles *f;
+
+        changed[MIB - 1] = 'c';
+        ASSERT_EQ_INT(exec_request_add_file(s->request, "changed", "before", 6), 0);
+        ASSERT_EQ_INT(exec_request_add_file(s->request, "large", large, sizeof(large)), 0);
+        ASSERT_EQ_INT(exec_request_add_file(s->request, "large changed", large, sizeof(large)), 0);
+        ASSERT_EQ_INT(exec_request_add_file(s->request, "longer", "before", 6), 0);
+        ASSERT_EQ_INT(exec_request_add_file(s->request, "same", "before", 6), 0);
+        ASSERT_EQ_INT(exec_request_add_file(s->request, "gone", "before", 6), 0);
+        put_file(s->tree, "changed", "behind");
+        put_bytes(s->tree, "large", large, sizeof(large));
+        put_bytes(s->tree, "large changed", changed, sizeof(changed));
+        put_file(s->tree, "longer", "before and after");
+        put_file(s->tree, "same", "before");
+        put_file(s->tree, "below/same", "before");
+        f = walk(s);
+        ASSERT_EQ_UINT(f->n_items, 4);
+        check(f, 0, "changed", 6, EXEC_FILE_COMPLETE, "behind");
+        check(f, 1, "large changed", MIB, EXEC_FILE_TOO_LARGE, NULL);
+        check(f, 2, "longer", 16, EXEC_FILE_COMPLETE, "before and after");
+        check(f, 3, "below/same", 6, EXEC_FILE_COMPLETE, "before");
+        ASSERT_EQ_UINT(f->n_more, 0);
+        setup_free(s);
+}
+
+TEST(inputs_take_no_places_of_outputs) {
+        Setup *s = setup_new();
+        const ExecFiles *f;
+
+        s->settings->max_files = 2;
+        for (char name[] = "a"; name[0] <= 'e'; name[0]++) {
+                ASSERT_EQ_INT(exec_request_add_file(s->request, name, "in", 2), 0);
+                put_file(s->tree, name, "in");
+        }
+        put_file(s->tree, "x", "out");
+        put_file(s->tree, "y", "out");
+        put_file(s->tree, "z", "out");
+        f = walk(s);
+        ASSERT_EQ_UINT(f->n_items, 2);
+        check(f, 0, "x", 3, EXEC_FILE_COMPLETE, "out");
+        check(f, 1, "y", 3, EXEC_FILE_COMPLETE, "out");
+        ASSERT_EQ_UINT(f->n_more, 1);
+        setup_free(s);
+}
+
 TEST(links_are_never_followed) {
         _cleanup_tree_ char *outside = make_tree();
         Setup *s = setup_new();

@@ -23,7 +23,22 @@ TEST(bad_arguments_are_tool_errors_that_name_the_argument) {
                   "argument \\\"timeout_s\\\" must be an integer, not a fraction" },
                 { "{\"code\":\"1\",\"stdin\":3}", "argument \\\"stdin\\\" must be a string, not a number" },
                 { "{\"code\":\"1\",\"timout\":3}",
-                  "unknown argument \\\"timout\\\"; there are code, timeout_s, stdin and background" },
+                  "unknown argument \\\"timout\\\"; there are code, timeout_s, stdin, files and "
+                  "background" },
+                { "{\"code\":\"1\",\"files\":{}}",
+                  "argument \\\"files\\\" must be an array, not an object" },
+                { "{\"code\":\"1\",\"files\":[{\"name\":\"a\"}]}",
+                  "files[0] must have either text or base64" },
+                { "{\"code\":\"1\",\"files\":[{\"name\":\"a\",\"text\":\"\",\"base64\":\"\"}]}",
+                  "files[0] must have either text or base64" },
+                { "{\"code\":\"1\",\"files\":[{\"name\":\"a\",\"base64\":\"QQ\"}]}",
+                  "files[0] has no valid Base64 (RFC 4648, with padding)" },
+                { "{\"code\":\"1\",\"files\":[{\"name\":\"a/b\",\"text\":\"\"}]}",
+                  "files[0] must have the name of a file in the working directory: at most 255 bytes, no "
+                  "\\\"/\\\", and not main.py, which is the program" },
+                { "{\"code\":\"1\",\"files\":[{\"name\":\"a\",\"text\":\"\"},"
+                  "{\"name\":\"a\",\"text\":\"\"}]}",
+                  "files[1] has the name of another one" },
         };
         Setup *s = setup_new(NULL);
 
@@ -50,6 +65,26 @@ TEST(code_and_stdin_have_limits_that_are_named) {
                         "\"stdin exceeds limit of 3 bytes (it has 4)\"");
         ASSERT_EQ_STR(call(s, "{\"code\":\"1234\",\"stdin\":\"é1\"}", ""), "");
         ASSERT_EQ_STR(s->engine.job.request->stdin_data, "é1");
+        setup_free(s);
+}
+
+TEST(files_reach_the_program_and_count_as_its_input) {
+        Setup *s = setup_new(NULL);
+        const ExecRequest *q;
+
+        s->settings->max_stdin_bytes = 5;
+        ASSERT_CONTAINS(call(s, "{\"code\":\"1\",\"stdin\":\"12\",\"files\":[{\"name\":\"a\","
+                                "\"text\":\"1234\"}]}", ""),
+                        "\"files and stdin together exceed the limit of 5 bytes\"");
+        ASSERT_EQ_STR(call(s, "{\"code\":\"1\",\"stdin\":\"12\",\"files\":["
+                              "{\"name\":\"a.csv\",\"text\":\"1\"},"
+                              "{\"name\":\"b\",\"base64\":\"AP8=\"}]}", ""), "");
+        q = s->engine.job.request;
+        ASSERT_EQ_UINT(q->n_files, 2);
+        ASSERT_EQ_STR(q->files[0].name, "a.csv");
+        ASSERT_EQ_MEM(q->files[0].data, q->files[0].n_bytes, "1", 1);
+        ASSERT_EQ_STR(q->files[1].name, "b");
+        ASSERT_EQ_MEM(q->files[1].data, q->files[1].n_bytes, "\0\377", 2);
         setup_free(s);
 }
 
@@ -308,7 +343,7 @@ TEST(schemas_are_plain_objects_and_fit_the_revision) {
                 ASSERT_EQ_STR(text_of(tool, "name"), "exec");
                 ASSERT_EQ_STR(text_of(input, "type"), "object");
                 ASSERT_TRUE(json_get_bool(json_member(input, "additionalProperties"), &b) && !b);
-                ASSERT_EQ_UINT(json_length(json_member(input, "properties")), 4);
+                ASSERT_EQ_UINT(json_length(json_member(input, "properties")), 5);
                 ASSERT_EQ_UINT(json_length(json_member(input, "required")), 1);
                 ASSERT_EQ_INT(notes != NULL, cases[i].has_annotations);
                 ASSERT_EQ_INT(output != NULL, cases[i].has_output_schema);

@@ -34,10 +34,12 @@ def checks():
     return {name: int(number) for number, name in re.findall(r"X\((\d+), ([A-Z_]+),", text)}
 
 
-def message(code=b"", stdin=b"", magic=b"MXCODE2\n"):
+def message(code=b"", stdin=b"", files=(), magic=b"MXCODE2\n"):
     """The daemon's one message."""
     code, stdin = (part.encode() if isinstance(part, str) else part for part in (code, stdin))
-    return struct.pack("<8sQQ", magic, len(code), len(stdin)) + code + stdin
+    header = struct.pack("<8sQQQ", magic, len(code), len(stdin), len(files))
+    return header + code + stdin + b"".join(
+        struct.pack("<IQ", len(name), len(content)) + name + content for name, content in files)
 
 
 class Run:

@@ -3,7 +3,6 @@
 """The program's view: it must not be able to tell this from `python3 main.py`, but for what README.md documents."""
 
 import os
-import pathlib
 import socket
 import stat
 import sys
@@ -179,6 +178,11 @@ def test_half_a_line_survives_a_kill():
         equal(r.process.wait(), -9)
 
 
+def test_files_are_there():
+    code = "import os\nprint([open('a.csv').read(), open('\\u00e4 b', 'rb').read(), oct(os.stat('a.csv').st_mode)])\n"
+    equal(value(code, files=[(b"a.csv", b"1,2"), ("\u00e4 b".encode(), b"\0\xff")]), ["1,2", b"\0\xff", "0o100644"])
+
+
 def test_multiprocessing_works():
     code = ("import concurrent.futures as cf, multiprocessing as mp\n\n\ndef f(x):\n    return x * x\n\n\n"
             "if __name__ == '__main__':\n    r = [mp.get_start_method()]\n"
@@ -245,8 +249,8 @@ def test_opening_up_is_not_the_programs_affair():
 
 
 def test_an_idle_runner_goes_quietly():
-    full = rig.message("print(1)", "stdin")
-    for n_bytes in (0, 1, 23, 24, 28, 32, 34, len(full) - 1):
+    full = rig.message("print(1)", "stdin", [(b"f", b"content")])
+    for n_bytes in (0, 1, 31, 32, 36, 45, 52, len(full) - 1):
         with rig.Run() as r:
             r.ready()
             r.control.sendall(full[:n_bytes])
@@ -256,7 +260,9 @@ def test_an_idle_runner_goes_quietly():
 
 def test_malformed_messages_end_the_run():
     status = 100 + rig.checks()["CONTROL"]
-    for kwargs in {"magic": b"MXCODE1\n"}, {"magic": b"MXCODE2\0"}, {"magic": bytes(8)}:
+    for kwargs in ({"magic": b"MXCODE1\n"}, {"magic": b"MXCODE2\0"}, {"magic": bytes(8)},
+                   *({"files": [(name, b"x")]}
+                     for name in (b"", b".", b"..", b"a/b", b"/a", b"a\0b", b"main.py", b"n" * 256))):
         with rig.Run() as r:
             r.send("print(1)", **kwargs)
             actual = r.finish()
@@ -264,11 +270,8 @@ def test_malformed_messages_end_the_run():
 
 
 def test_what_cannot_be_put_in_place_is_said():
-    with rig.Run() as r:
-        r.ready()
-        pathlib.Path(r.tmp, "work", "main.py").touch()
-        r.control.sendall(rig.message("print(1)"))
-        equal(r.finish(), (1, "", "mcp-exec: the program could not be put in place: File exists\n"))
+    status, out, err = run("print(1)", files=[(b"a", b""), (b"a", b"")])
+    equal((status, out, err), (1, "", "mcp-exec: the program could not be put in place: File exists\n"))
 
 
 def test_numbers_are_those_of_the_table():

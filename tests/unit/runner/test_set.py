@@ -108,11 +108,11 @@ def test_no_module_of_ours():
     equal(more - {"_socket", "_signal", "atexit", "fcntl"}, set())
 
 
-def test_stdin_and_buffering():
-    out = value("import sys, os\nprint([sys.stdin.read(), os.readlink('/proc/self/fd/0')[:5],\n"
+def test_stdin_and_files():
+    out = value("import sys, os\nprint([sys.stdin.read(), open('data.txt').read(), os.readlink('/proc/self/fd/0')[:5],\n"
                 "       sorted(os.listdir('/proc/self/fd'))[:3], sys.stdout.write_through])\n",
-                stdin="in\u00fc")
-    equal(out, ["in\u00fc", "pipe:", ["0", "1", "2"], True])
+                stdin="in\u00fc", files=[(b"data.txt", b"content")])
+    equal(out, ["in\u00fc", "content", "pipe:", ["0", "1", "2"], True])
 
 
 def test_the_control_socket_is_closed_before_anything_of_the_set_is_imported():
