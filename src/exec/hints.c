@@ -255,7 +255,8 @@ static int add_other_hints(const char *line, char ***hints) {
 
         if (strstr(line, "FileNotFoundError: [Errno 2] No such file or directory: "))
                 return strv_extend(hints, "The sandbox has no files of the machine it runs on, nor of "
-                                          "earlier calls: what a program reads comes with its call.");
+                                          "earlier calls: what a program reads comes with its call, in "
+                                          "exec's arguments stdin and files.");
 
         if (strstr(line, "_tkinter.TclError: no display") ||
             strstr(line, "_tkinter.TclError: couldn't connect to display"))

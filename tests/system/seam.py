@@ -147,9 +147,9 @@ class Unit:
         assert data == b"MXREADY\n", data
         self.directory = array.array("i", ancillary[0][2])[0]
 
-    def feed(self, code, stdin=b"", flags=0):
+    def feed(self, code, stdin=b""):
         code = code.encode()
-        self.control.sendall(struct.pack("<8sIIQQQ", b"MXCODE1\n", flags, 0, len(code), len(stdin), 0) + code + stdin)
+        self.control.sendall(struct.pack("<8sQQQ", b"MXCODE2\n", len(code), len(stdin), 0) + code + stdin)
 
     def assign(self, limits):
         self.launcher.send(pack(ASSIGN, self.job, *limits))
@@ -186,10 +186,10 @@ class Unit:
                 os.close(fd)
 
 
-def run(launcher, code, stdin=b"", limits=DEFAULT_LIMITS, flags=0, **kwargs):
+def run(launcher, code, stdin=b"", limits=DEFAULT_LIMITS, **kwargs):
     unit = launcher.start(limits, **kwargs)
     unit.ready()
-    unit.feed(code, stdin, flags)
+    unit.feed(code, stdin)
     return unit.collect()
 
 

@@ -190,7 +190,7 @@ TEST(hints_say_what_a_script_is_not) {
         } cases[] = {
                 { "FileNotFoundError: [Errno 2] No such file or directory: '/home/alice/data.csv'\n",
                   "The sandbox has no files of the machine it runs on, nor of earlier calls: what a "
-                  "program reads comes with its call." },
+                  "program reads comes with its call, in exec's arguments stdin and files." },
                 { "_tkinter.TclError: no display name and no $DISPLAY environment variable\n",
                   "There is no display in this sandbox: a program shows what it has by printing, or by "
                   "files in its working directory." },
