@@ -209,6 +209,15 @@ static int memory_write(const Memory *m, Buffer *b) {
         return r;
 }
 
+/* A user's directory is made with the first thing to remember: most users have none. */
+static int make_directory_of(const char *path) {
+        _cleanup_free_ char *directory = NULL;
+        int r;
+
+        r = str_printf(&directory, "%.*s", (int) (strrchr(path, '/') - path), path);
+        return r < 0 ? r : path_make_directories(directory, 0700);
+}
+
 static int write_file(const char *path, const Buffer *b) {
         _cleanup_close_ int fd = -EBADF;
 
@@ -234,7 +243,9 @@ int memory_save(Memory *m) {
         r = str_printf(&temporary, "%s.%d", m->path, (int) getpid());
         if (r < 0)
                 return r;
-        r = write_file(temporary, &b);
+        r = make_directory_of(temporary);
+        if (r >= 0)
+                r = write_file(temporary, &b);
         if (r >= 0 && rename(temporary, m->path) < 0)
                 r = -errno;
         if (r < 0) {

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/strv.h"
 
@@ -26,8 +25,6 @@ int packages_find_state_directory(bool is_user, char **ret) {
                 return 0;
         if (r < 0)
                 return r;
-        if (path_make_directories(path, 0700) < 0)
-                return 0;
         *ret = TAKE_PTR(path);
         return 0;
 }

@@ -106,12 +106,29 @@ TEST(memory_is_bounded_and_the_oldest_goes) {
         memory_done(&m);
 }
 
-TEST(directory_that_is_not_there_is_an_error_of_saving_alone) {
+TEST(directory_is_made_with_the_first_thing_to_remember) {
+        _cleanup_free_ char *directory = NULL;
+        _cleanup_tree_ char *tree = make_tree();
         Memory m;
 
-        ASSERT_EQ_INT(memory_init(&m, "/nonexistent"), 0);
+        ASSERT_EQ_INT(str_printf(&directory, "%s/state/mcp-exec", tree), 0);
+        ASSERT_EQ_INT(memory_init(&m, directory), 0);
+        ASSERT_EQ_INT(memory_save(&m), 0);
+        ASSERT_TRUE(access(directory, F_OK) < 0);
         ASSERT_EQ_INT(memory_note(&m, A, B, true), 0);
-        ASSERT_EQ_INT(memory_save(&m), -ENOENT);
+        ASSERT_EQ_INT(memory_save(&m), 0);
+        memory_done(&m);
+        ASSERT_EQ_INT(memory_init(&m, directory), 0);
+        ASSERT_EQ_STR(memory_find(&m, A), B);
+        memory_done(&m);
+}
+
+TEST(directory_that_cannot_be_made_is_an_error_of_saving_alone) {
+        Memory m;
+
+        ASSERT_EQ_INT(memory_init(&m, "/dev/null/mcp-exec"), 0);
+        ASSERT_EQ_INT(memory_note(&m, A, B, true), 0);
+        ASSERT_EQ_INT(memory_save(&m), -ENOTDIR);
         ASSERT_EQ_STR(memory_find(&m, A), B);
         memory_done(&m);
         ASSERT_EQ_INT(memory_init(&m, NULL), 0);
