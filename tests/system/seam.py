@@ -151,6 +151,13 @@ class Unit:
         code = code.encode()
         self.control.sendall(struct.pack("<8sQQQ", b"MXCODE2\n", len(code), len(stdin), 0) + code + stdin)
 
+    def line(self):
+        """What the program prints, up to the end of a line: each write of it may come by itself."""
+        data = b""
+        while not data.endswith(b"\n") and (more := os.read(self.out, 100)):
+            data += more
+        return data
+
     def assign(self, limits):
         self.launcher.send(pack(ASSIGN, self.job, *limits))
 

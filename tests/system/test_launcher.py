@@ -30,7 +30,7 @@ def running(launcher, limits=seam.DEFAULT_LIMITS):
     unit.ready()
     name = launcher.expect(seam.STARTED, unit.job)["unit"]
     unit.feed(FOREVER)
-    assert os.read(unit.out, 100) == b"here\n"
+    assert unit.line() == b"here\n"
     return unit, name
 
 
@@ -78,7 +78,7 @@ def test_stop_kills_everything_of_a_run():
               "    os.setsid()\n"
               "    if os.fork() == 0: print('here', flush=True)\n"
               "time.sleep(600)")
-    os.read(unit.out, 100)
+    unit.line()
     before = time.monotonic()
     unit.stop()
     fields = launcher.expect(seam.FINISHED, unit.job)

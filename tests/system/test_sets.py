@@ -261,7 +261,7 @@ def test_two_preparations_do_not_see_each_other():
         one.ready()
         launcher.expect(seam.STARTED, one.job)
         one.feed("open('/env/secret', 'w').write('x')\nprint('here', flush=True)\nimport time\ntime.sleep(600)")
-        assert os.read(one.out, 100) == b"here\n"
+        assert one.line() == b"here\n"
         other = connect()
         try:
             out = run(other, "import json, os\n"
@@ -396,7 +396,7 @@ def test_a_killed_launcher_leaves_no_unit_and_nothing_in_the_way():
             names.append(launcher.expect(seam.STARTED, unit.job)["unit"])
             unit.feed("import time\nif %r: open('/env/half', 'w').close()\nprint('here', flush=True)\ntime.sleep(600)"
                       % (leaf == A))
-            assert os.read(unit.out, 100) == b"here\n"
+            assert unit.line() == b"here\n"
         os.kill(main_pid(LAUNCHER), signal.SIGKILL)
         wait_until(lambda: not set(names) & set(run_units()), 10)
         assert sets() == [A + ".tmp", B + ".tmp"]

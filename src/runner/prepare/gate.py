@@ -228,7 +228,7 @@ class Gate:
         except (OSError, ValueError):
             client.close()
         else:
-            self.relay.add(client, server, to_client, to_server + rest)
+            self.relay.add(client, server, to_client, to_server + rest, method != "CONNECT")
 
     def read_request(self, head):
         lines = head.decode("latin-1").split("\r\n")
@@ -294,10 +294,23 @@ def send_and_close(connection, text):
 class Pair:
     """Two connections, each of which gets what comes from the other."""
 
-    def __init__(self, client, server, to_client, to_server):
+    def __init__(self, client, server, to_client, to_server, is_one_answer):
         self.ends = (client, server)
         self.waiting = [to_client, to_server]
         self.ended = [False, False]
+        self.status = b"" if is_one_answer else None
+
+    def take(self, i, data):
+        """What one end said goes to the other. A server need not say that it will close the connection as it was asked
+        to, and a client that believes it open would send the next request into its end."""
+        if i == 1 and self.status is not None:
+            self.status += data
+            line, end, rest = self.status.partition(b"\r\n")
+            if not end and data and len(line) < HEAD_BYTES_MAX:
+                return
+            data = line + end + (b"Connection: close\r\n" if end else b"") + rest
+            self.status = None
+        self.waiting[1 - i] = data
 
 
 class Relay:
@@ -349,8 +362,9 @@ class Relay:
             return
         try:
             if events & selectors.EVENT_READ and not pair.waiting[1 - i] and not pair.ended[i]:
-                pair.waiting[1 - i] = pair.ends[i].recv(HEAD_BYTES_MAX)
-                if not pair.waiting[1 - i]:
+                data = pair.ends[i].recv(HEAD_BYTES_MAX)
+                pair.take(i, data)
+                if not data:
                     pair.ended[i] = True
                     pair.ends[1 - i].shutdown(socket.SHUT_WR)
             for j in (0, 1):

@@ -8,6 +8,7 @@ import os
 import pathlib
 import socket
 import tempfile
+import time
 import urllib.parse
 
 import rig
@@ -112,6 +113,31 @@ def test_a_name_leads_to_the_addresses_that_were_looked_at():
         finally:
             socket.getaddrinfo = real
         equal(victim.requests, [])
+
+
+def test_a_client_is_told_that_its_connection_will_be_closed():
+    """Or it would send its next request, say with a password, into the end of a connection that it believes open."""
+    program = rig.load("fetch")
+    for pieces in ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"], [b"HTTP/1.", b"1 200 OK\r", b"\nContent-Length: 2\r\n\r\nok"]):
+        server = socket.create_server(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        gate = program.Gate({**ORDER, "index_url": f"http://127.0.0.1:{port}/"}, {}, 5)
+        client = socket.create_connection(gate.listener.getsockname())
+        client.sendall(f"GET http://127.0.0.1:{port}/x HTTP/1.1\r\nHost: h\r\nProxy-Authorization: "
+                       f"{gate.expected.decode()}\r\n\r\n".encode())
+        connection = server.accept()[0]
+        asked = connection.recv(4096)
+        for piece in pieces:
+            connection.sendall(piece)
+            time.sleep(0.05)
+        connection.close()
+        told = b""
+        while data := client.recv(4096):
+            told += data
+        equal(told, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+        contains(asked.decode(), "GET /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n")
+        client.close()
+        server.close()
 
 
 def test_private_networks_are_for_who_is_in_one():
