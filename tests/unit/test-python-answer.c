@@ -228,7 +228,7 @@ TEST(set_with_an_interpreter_of_its_own) {
                 _cleanup_free_ char *text = NULL;
 
                 ASSERT_EQ_INT(str_printf(&text, "{\"own_python_version\": %s, %s", cases[i].own,
-                                         SET("/usr/bin/python3", "3.13.5", LOCK, "") + 1), 0);
+                                         &SET("/usr/bin/python3", "3.13.5", LOCK, "")[1]), 0);
                 ASSERT_EQ_INT(answer_read_set(text, strlen(text), &f), cases[i].r);
                 if (cases[i].r == 0) {
                         ASSERT_TRUE(f.set.has_own_interpreter);
