@@ -72,7 +72,7 @@ static void http_listen(Http *h) {
         http_locate(h);
 }
 
-static void http_init(Http *h, bool is_open, const char *token) {
+static inline void http_init(Http *h, bool is_open, const char *token) {
         char *error = NULL;
 
         *h = (Http) { .is_open = is_open };
@@ -84,7 +84,7 @@ static void http_init(Http *h, bool is_open, const char *token) {
         http_listen(h);
 }
 
-static void http_done(Http *h) {
+static inline void http_done(Http *h) {
         h->listener = listener_free(h->listener);
         h->sessions = session_store_free(h->sessions);
         h->settings = settings_free(h->settings);

@@ -101,7 +101,7 @@ __attribute__((__unused__)) static void fixture_release(Fixture *f) {
         }
 }
 
-static void fixture_init(Fixture *f) {
+static inline void fixture_init(Fixture *f) {
         *f = (Fixture) {};
         (void) signal(SIGPIPE, SIG_IGN);
         ASSERT_TRUE(sd_event_new(&f->event) >= 0);
@@ -114,7 +114,7 @@ static void fixture_init(Fixture *f) {
                         }, &f->server), 0);
 }
 
-static void fixture_done(Fixture *f) {
+static inline void fixture_done(Fixture *f) {
         f->server = mcp_server_free(f->server);
         f->event = sd_event_unref(f->event);
 }
