@@ -139,7 +139,7 @@ __attribute__((__unused__)) static uint64_t test_random(uint64_t *state) {
 }
 
 int main(void) {
-        static unsigned n, n_failed, n_skipped; /* longjmp() may lose automatic ones */
+        static unsigned n, n_failed; /* longjmp() may lose automatic ones */
         static const TestCase *c;
 
         setvbuf(stdout, NULL, _IOLBF, 0);
@@ -157,10 +157,8 @@ int main(void) {
                 } else if (how == 1) {
                         n_failed++;
                         printf("not ok %u - %s\n", n, c->name);
-                } else {
-                        n_skipped++;
+                } else
                         printf("ok %u - %s # SKIP %s\n", n, c->name, test_state.skip_reason);
-                }
         }
-        return n_failed > 0 ? 1 : n > 0 && n_skipped == n ? 77 : 0;
+        return n_failed > 0; /* of skips TAP tells */
 }
