@@ -16,10 +16,16 @@
 /* Waiting for other preparations, and the ends of units. */
 #define BUDGET_SLACK_USEC (30 * USEC_PER_SEC)
 
+/* Its packages are not there, so programs that name none get the system's. */
+static void default_failed(Python *p, const char *why) {
+        (void) str_copy(&p->default_problem, why);
+        p->default_failed_usec = now_monotonic_usec();
+}
+
 /* ---- A run that waits ---- */
 
 typedef struct Attachment {
-        Python *python; /* until start() only */
+        Python *python; /* may be gone but in start() and in the need's handlers */
         Need *need;
         ExecJob *job;
         bool is_default;
@@ -45,7 +51,8 @@ static void prepared_without(ExecJob *j, const char *why) {
 
         (void) str_printf(&warning,
                           "The packages that this server offers to all programs were missing in this "
-                          "run. %s",
+                          "run. %s check_environment tells what can be imported instead; what else a "
+                          "program needs, it can declare itself.",
                           why);
         exec_job_prepared(j, 0, "", (char *const[]){ warning, NULL });
 }
@@ -53,15 +60,18 @@ static void prepared_without(ExecJob *j, const char *why) {
 static void attachment_on_failed(Need *n, ExecStatus status, const char *message, void *userdata) {
         Attachment *a = userdata;
 
-        if (a->is_default)
+        if (a->is_default) {
+                /* It was there and is not any more: what the next are told of it is told at once. */
+                if (status != EXEC_INFRA_ERROR)
+                        default_failed(a->python, message);
                 prepared_without(a->job, message);
-        else
+        } else
                 exec_job_prepare_failed(a->job, status, message, need_journal(n));
 }
 
 static int attachment_start(void *data, ExecJob *j) {
         Attachment *a = data;
-        const Python *p = TAKE_PTR(a->python);
+        const Python *p = a->python;
 
         a->job = j;
         if (a->is_default && p->default_problem && !p->default_query)
@@ -167,14 +177,14 @@ static void default_on_done(const PythonOutcome *outcome, void *userdata) {
         Python *p = userdata;
 
         p->default_query = NULL;
-        (void) str_copy(&p->default_problem, outcome->error);
         if (!outcome->error) {
+                (void) str_copy(&p->default_problem, NULL);
                 memcpy(p->default_set, outcome->environment, strlen(outcome->environment) + 1);
                 STRV_FOREACH(w, outcome->warnings)
                         log_warning("DefaultRequirements=: %s", *w);
                 return;
         }
-        p->default_failed_usec = now_monotonic_usec();
+        default_failed(p, outcome->error);
         log_warning("The packages of DefaultRequirements= cannot be had: %s", outcome->error);
 }
 
@@ -186,32 +196,93 @@ static int default_prepare(Python *p) {
                               NULL, default_on_done, p, &p->default_query);
 }
 
-int python_set_default(Python *p, const char *path, char **reterr_message) {
+/* "numpy 2.3.1" for "numpy==2.3.1; …", "numpy" for everything else: what is told of the set before it is
+ * made, when its versions are not known. */
+static int describe_requirements(char *const *requirements, char ***ret) {
         _cleanup_strv_ char **l = NULL;
+        int r;
+
+        STRV_FOREACH(s, requirements) {
+                size_t n = strcspn(*s, " \t[<>=!~;@(");
+                const char *version = *s + n + strspn(*s + n, " \t");
+
+                if (strncmp(version, "==", 2) == 0)
+                        r = strv_extendf(&l, "%.*s %.*s", (int) n, *s, (int) strcspn(version + 2, " \t,;*"),
+                                         version + 2);
+                else
+                        r = strv_extendf(&l, "%.*s", (int) n, *s);
+                if (r < 0)
+                        return r;
+        }
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+/* Reads the file and makes its set, now and whenever it is time to try again: who corrects the file need not
+ * start anything anew. */
+static int default_begin(Python *p, char **reterr_message) {
+        _cleanup_strv_ char **l = NULL, **described = NULL;
+        int r;
+
+        r = python_read_requirements(p->default_path, &l, reterr_message);
+        if (r >= 0)
+                r = describe_requirements(l, &described);
+        if (r < 0) {
+                if (!*reterr_message && r != -ENOMEM)
+                        (void) str_printf(reterr_message, "%s cannot be read.", p->default_path);
+                default_failed(p, *reterr_message ?: "The daemon is out of memory.");
+                return r;
+        }
+        strv_free(p->default_requirements);
+        strv_free(p->default_described);
+        p->default_requirements = TAKE_PTR(l);
+        p->default_described = TAKE_PTR(described);
+        *p->default_set = 0;
+        if (p->default_requirements)
+                return default_prepare(p);
+        (void) str_copy(&p->default_problem, NULL);
+        return 0;
+}
+
+int python_set_default(Python *p, const char *path, char **reterr_message) {
         int r;
 
         assert(p && path && reterr_message);
 
-        r = python_read_requirements(path, &l, reterr_message);
-        if (r < 0) {
-                (void) str_copy(&p->default_problem, *reterr_message ?: "The file cannot be read.");
-                return r;
-        }
-        strv_free(p->default_requirements);
-        p->default_requirements = TAKE_PTR(l);
-        *p->default_set = 0;
-        return p->default_requirements ? default_prepare(p) : 0;
+        r = str_copy(&p->default_path, path);
+        return r < 0 ? r : default_begin(p, reterr_message);
+}
+
+static void default_retry(Python *p) {
+        _cleanup_free_ char *message = NULL;
+
+        if (p->default_problem && !p->default_query &&
+            now_monotonic_usec() - p->default_failed_usec >= RETRY_USEC)
+                (void) default_begin(p, &message);
 }
 
 int python_attach_default(Python *p, ExecRequest *request) {
         assert(p && request);
 
-        if (!p->default_requirements)
+        default_retry(p);
+        /* A file that cannot be read leads to a run that waits for nothing, and is told why. */
+        if (!p->default_requirements && !p->default_problem)
                 return 0;
-        if (p->default_problem && !p->default_query &&
-            now_monotonic_usec() - p->default_failed_usec >= RETRY_USEC)
-                (void) default_prepare(p);
         return attach(p, request,
                       &(const PythonScript){ .text = "", .dependencies = p->default_requirements },
                       /* is_default= */ true);
+}
+
+void default_facts(const Python *p, PythonFacts *ret) {
+        ret->default_problem = p->default_problem;
+        /* A set of nothing, for no requirement is meant for this interpreter, is none. */
+        if (p->default_problem || !p->default_requirements || (!*p->default_set && !p->default_query))
+                return;
+        for (const SetEntry *e = *p->default_set ? p->index.sets.first : NULL; e; e = e->sets.next)
+                if (streq(e->name, p->default_set) && !e->is_retiring) {
+                        ret->default_packages = e->facts.set.packages;
+                        ret->is_default_ready = true;
+                        return;
+                }
+        ret->default_packages = p->default_described;
 }

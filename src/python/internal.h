@@ -46,6 +46,7 @@ struct Python {
                 uv_version[VERSION_CHARS_MAX + 1];
         char interpreters_key[SHA256_HEX_CHARS + 1], /* of the programs that said so */
                 uv_key[SHA256_HEX_CHARS + 1];
+        bool is_uv_mute; /* it was asked, and says none: it is broken, or no uv */
         Step *versions_step; /* asks for them */
         uint64_t versions_asked_usec; /* 0: not since they are what they are */
 
@@ -63,7 +64,9 @@ struct Python {
         bool is_swept; /* leftovers were looked for */
         bool is_evicting_soon; /* a set is in use no more */
 
+        char *default_path; /* of the file that names them; NULL: none */
         char **default_requirements; /* NULL: none */
+        char **default_described; /* the same, as they are told of */
         PythonQuery *default_query;
         char *default_problem; /* why they are not there */
         uint64_t default_failed_usec;
@@ -93,6 +96,9 @@ int removal_new(Python *p, const char *name, bool is_set, void (*on_done)(int er
 bool removal_is_known(const Python *p, const char *name);
 void removal_update(Python *p);
 void removal_done(Python *p);
+
+/* ---- default.c ---- */
+void default_facts(const Python *p, PythonFacts *ret);
 
 /* ---- query.c ---- */
 void query_update(Python *p);

@@ -216,6 +216,8 @@ Python* python_free(Python *p) {
         memory_done(&p->memory);
         set_index_done(&p->index);
         strv_free(p->default_requirements);
+        strv_free(p->default_described);
+        free(p->default_path);
         free(p->default_problem);
         free(p->programs_directory);
         free(p->sets_directory);
@@ -276,9 +278,9 @@ void python_facts(const Python *p, PythonFacts *ret) {
         *ret = (PythonFacts){
                 .uv_path = info->is_known ? info->hello.uv_on_host : "",
                 .uv_version = info->is_known ? p->uv_version : "",
-                .default_problem = p->default_problem,
                 .is_offline = p->settings->packages.is_offline,
         };
+        default_facts(p, ret);
         for (size_t i = 0; i < INTERPRETERS_MAX; i++)
                 ret->versions[i] = info->is_known ? p->versions[i] : "";
         if (!info->is_known)
@@ -289,6 +291,9 @@ void python_facts(const Python *p, PythonFacts *ret) {
                 ret->problem = *info->hello.sets_reason ? info->hello.sets_reason :
                                                           "The program uv is missing. "
                                                           "Install it, or set UvPath=.";
+        else if (p->is_uv_mute)
+                ret->problem = "The program that is found as uv does not work, or is no uv. Install uv anew "
+                               "where it is, or remove it there; UvPath= names one elsewhere.";
 }
 
 void python_sweep_once(Python *p) {

@@ -46,7 +46,8 @@ int python_read_requirements(const char *path, char ***ret, char **reterr_messag
 
 /* The administrator's set: prepared from now on, never evicted, and the environment of every request that
  * python_attach_default() was called for. Such a request waits while it is being made; if it cannot be had,
- * it runs without, and its result says so. As python_read_requirements(). */
+ * also because the file cannot be read, it runs without, and its result says so. As
+ * python_read_requirements(), but there is always a message, unless memory is what is missing. */
 int python_set_default(Python *p, const char *path, char **reterr_message);
 int python_attach_default(Python *p, ExecRequest *request);
 
@@ -54,6 +55,10 @@ typedef struct PythonFacts {
         const char *uv_path, *uv_version; /* "" where there is none, or it is not known */
         const char *versions[WIRE_INTERPRETERS_MAX]; /* of the launcher's interpreters; "" the same */
         const char *problem; /* why packages cannot be installed, with remedy; NULL: they can */
+        /* What programs that name none get in place of the system's packages, "numpy 2.3.1" or "numpy", as
+         * far as it is known. NULL: nothing; they have the system's. */
+        char *const *default_packages;
+        bool is_default_ready; /* false: they wait for it */
         const char *default_problem; /* why the administrator's set is not there; NULL: it is, or will be */
         bool is_offline;
 } PythonFacts;

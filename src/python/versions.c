@@ -57,6 +57,7 @@ int versions_look(Python *p, const WireHello *hello) {
         if (!streq(uv, p->uv_key)) {
                 memcpy(p->uv_key, uv, sizeof(uv));
                 memset(p->uv_version, 0, sizeof(p->uv_version));
+                p->is_uv_mute = false;
                 p->versions_asked_usec = 0;
         }
         return 0;
@@ -85,6 +86,7 @@ static void versions_take(Python *p, const JsonValue *answer) {
                         memcpy(p->versions[i], versions[i], sizeof(versions[i]));
         if (*uv)
                 memcpy(p->uv_version, uv, sizeof(uv));
+        p->is_uv_mute = !*p->uv_version;
 }
 
 static void versions_on_done(const StepOutcome *outcome, void *userdata) {

@@ -377,7 +377,7 @@ void check_sets(CheckContext *c) {
         _cleanup_json_ JsonValue *reply = NULL;
         const JsonValue *packages;
         const char *problem, *uv = "", *version = "";
-        bool is_possible = false;
+        bool is_possible = false, is_ready = false;
         int64_t n_sets = 0;
         int r;
 
@@ -394,14 +394,14 @@ void check_sets(CheckContext *c) {
         (void) json_get_string(json_member(packages, "uv"), &uv, NULL);
         (void) json_get_string(json_member(packages, "uv_version"), &version, NULL);
         if (json_get_string(json_member(packages, "default_problem"), &problem, NULL))
-                check_add(&c->report, CHECK_WARN, "packages of all",
+                check_add(&c->report, CHECK_WARN, "default set",
                           "Correct the file that DefaultRequirements= names in mcp-exec.conf",
                           "programs run without the packages of DefaultRequirements=: %s", problem);
-        if (is_possible && *uv && !*version)
-                check_add(&c->report, CHECK_WARN, "sets",
-                          "Set UvPath= in mcp-exec.conf to a uv, or remove it",
-                          "programs can declare packages, but %s does not say a version of uv", uv);
-        else if (is_possible)
+        else if (json_get_bool(json_member(packages, "default_ready"), &is_ready))
+                check_add(&c->report, CHECK_OK, "default set", NULL,
+                          is_ready ? "the packages of DefaultRequirements= are there" :
+                                     "the packages of DefaultRequirements= are being prepared");
+        if (is_possible)
                 check_add(&c->report, CHECK_OK, "sets", NULL,
                           "programs can declare packages; uv%s%s is %s, %" PRIi64 " %s ready (whether "
                           "the index answers is not tested)", *version ? " " : "", version,
@@ -409,5 +409,6 @@ void check_sets(CheckContext *c) {
         else
                 check_add(&c->report, CHECK_WARN, "sets",
                           json_get_string(json_member(packages, "problem"), &problem, NULL) ? problem : NULL,
-                          "programs cannot declare packages");
+                          "programs cannot declare packages%s%s%s", *uv ? " (uv is " : "", uv,
+                          *uv ? ")" : "");
 }

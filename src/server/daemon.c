@@ -34,7 +34,7 @@ static const char instructions[] =
 struct Daemon {
         DaemonParameters parameters;
         LauncherConnect connect;
-        char **packages, **default_packages, **interpreters;
+        char **packages, **interpreters;
         ExecEngine *engine;
         Python *python;
         char *state_directory;
@@ -271,7 +271,7 @@ static int make_python(Daemon *d) {
                 return r;
         python.state_directory = d->state_directory;
         r = python_new(&python, &d->python);
-        return r < 0 ? r : packages_use_default(d->python, d->parameters.settings, &d->default_packages);
+        return r < 0 ? r : packages_use_default(d->python, d->parameters.settings);
 }
 
 static int make_parts(Daemon *d) {
@@ -320,7 +320,7 @@ static int make_parts(Daemon *d) {
         if (r < 0)
                 return r;
         tools.engine = d->engine;
-        tools.packages = d->default_packages ?: d->packages;
+        tools.packages = d->packages;
         tools.runs = d->runs;
         tools.python = d->python;
         r = tool_registry_new(&tools, &d->registry);
@@ -380,7 +380,6 @@ Daemon* daemon_free(Daemon *d) {
         (void) python_free(d->python);
         (void) exec_engine_free(d->engine);
         (void) strv_free(d->packages);
-        (void) strv_free(d->default_packages);
         (void) strv_free(d->interpreters);
         free(d->state_directory);
         free(d);

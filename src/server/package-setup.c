@@ -29,50 +29,24 @@ int packages_find_state_directory(bool is_user, char **ret) {
         return 0;
 }
 
-/* "numpy 2.3.1" for "numpy==2.3.1; …", "numpy" for everything else: what descriptions say of the set that
- * programs get which name none. Its versions are not known before it is made. */
-static int describe_requirements(char *const *requirements, char ***ret) {
-        _cleanup_strv_ char **l = NULL;
-        int r;
-
-        STRV_FOREACH(s, requirements) {
-                size_t n = strcspn(*s, " \t[<>=!~;@(");
-                const char *version = *s + n + strspn(*s + n, " \t");
-
-                if (strncmp(version, "==", 2) == 0)
-                        r = strv_extendf(&l, "%.*s %.*s", (int) n, *s, (int) strcspn(version + 2, " \t,;*"),
-                                         version + 2);
-                else
-                        r = strv_extendf(&l, "%.*s", (int) n, *s);
-                if (r < 0)
-                        return r;
-        }
-        *ret = TAKE_PTR(l);
-        return 0;
-}
-
-int packages_use_default(Python *python, const Settings *settings, char ***ret_described) {
+int packages_use_default(Python *python, const Settings *settings) {
         const char *path = settings->packages.default_requirements;
-        _cleanup_strv_ char **requirements = NULL;
         _cleanup_free_ char *message = NULL;
         int r;
 
         assert(python);
-        assert(ret_described);
 
         if (!*path)
                 return 0;
-        r = python_set_default(python, path, &message);
-        if (r >= 0)
-                r = python_read_requirements(path, &requirements, &message);
-        if (r == -ENOMEM)
-                return r;
-        if (r < 0) {
-                if (message)
-                        log_error("DefaultRequirements=: %s", message);
-                else
-                        (void) log_error_errno(r, "DefaultRequirements=: %s cannot be read", path);
+        if (settings->python_version) {
+                /* Every program gets the interpreter that was asked for, with what is installed for it. */
+                log_warning("DefaultRequirements= has no effect on a server with --python-version");
                 return 0;
         }
-        return describe_requirements(requirements, ret_described);
+        r = python_set_default(python, path, &message);
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0)
+                log_error("DefaultRequirements=: %s", message);
+        return 0;
 }

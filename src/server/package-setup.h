@@ -10,6 +10,5 @@
  * stays NULL where there is no place. */
 int packages_find_state_directory(bool is_user, char **ret);
 
-/* DefaultRequirements=. A mistake in it is logged and keeps no program from running. *ret_described: what
- * programs that name no packages can import then, for descriptions; untouched where nothing is set. */
-int packages_use_default(Python *python, const Settings *settings, char ***ret_described);
+/* DefaultRequirements=. A mistake in it is logged and keeps no program from running. */
+int packages_use_default(Python *python, const Settings *settings);

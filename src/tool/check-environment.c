@@ -37,11 +37,11 @@ static int learn(const ToolRegistry *registry, const ExecSandboxInfo *info, Envi
         *f = (EnvironmentFacts) {
                 .settings = registry->settings,
                 .sandbox = info,
-                .packages = registry->packages,
         };
         if (uname(&f->machine) < 0)
                 f->machine = (struct utsname) { .sysname = "Linux", .machine = "unknown" };
         python_facts(registry->python, &f->python);
+        f->packages = f->python.default_packages ?: registry->packages;
         if (!info->is_known)
                 return tool_interpreters_scan(registry->settings, &f->interpreters);
         for (size_t i = 0; i < ELEMENTSOF(info->hello.interpreters); i++)

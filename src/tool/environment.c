@@ -82,7 +82,7 @@ static int append_status(const EnvironmentFacts *f, Buffer *b) {
 static int append_nine(const EnvironmentFacts *f, Buffer *b) {
         const Settings *s = f->settings;
         const WireHello *h = &f->sandbox->hello;
-        bool is_warm = *s->packages.default_requirements;
+        bool is_warm = f->python.default_packages || f->python.default_problem;
         int r;
 
         r = buffer_printf(b, "Python version: %s\n", default_interpreter(f));
@@ -120,6 +120,23 @@ static int append_list(const char *title, char *const *l, Buffer *b) {
         return r;
 }
 
+/* Of the set that programs get which name no packages. */
+static int append_default(const PythonFacts *f, Buffer *b) {
+        if (f->default_problem)
+                return buffer_printf(b,
+                                     "\nDefault packages: missing, so programs run with what is installed: "
+                                     "%s Administrators: correct the file that DefaultRequirements= names "
+                                     "in mcp-exec.conf; it is read again at the next program after five "
+                                     "minutes, or by a restart of the server",
+                                     f->default_problem);
+        if (f->default_packages)
+                return buffer_append_str(b, f->is_default_ready ?
+                                                    "\nDefault packages: ready" :
+                                                    "\nDefault packages: being prepared, programs wait for "
+                                                    "them");
+        return 0;
+}
+
 static int append_protections(const EnvironmentFacts *f, Buffer *b) {
         int r;
 
@@ -144,6 +161,8 @@ static int append_text(const EnvironmentFacts *f, Buffer *b) {
                 r = append_list("Interpreters", f->interpreters, b);
         if (r >= 0)
                 r = append_list("Installed", f->packages, b);
+        if (r >= 0)
+                r = append_default(&f->python, b);
         if (r >= 0 && f->python.problem)
                 r = buffer_printf(b, "\nDeclared packages: not possible here: %s", f->python.problem);
         else if (r >= 0)
@@ -243,6 +262,10 @@ static void write_packages(const EnvironmentFacts *f, JsonWriter *w) {
         json_boolean(w, !f->python.problem);
         if (f->python.problem)
                 write_text(w, "problem", f->python.problem);
+        if (f->python.default_packages || f->python.default_problem) {
+                json_key(w, "default_ready");
+                json_boolean(w, f->python.is_default_ready);
+        }
         if (f->python.default_problem)
                 write_text(w, "default_problem", f->python.default_problem);
         json_key(w, "offline");

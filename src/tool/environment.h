@@ -16,7 +16,7 @@ typedef struct EnvironmentFacts {
         const ExecSandboxInfo *sandbox;
         PythonFacts python;
         struct utsname machine;
-        char *const *packages; /* as ToolRegistryParameters has them */
+        char *const *packages; /* that a program which names none can import */
         char **interpreters;   /* those that the launcher has; owned */
         size_t n_sets;
 } EnvironmentFacts;

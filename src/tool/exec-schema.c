@@ -148,6 +148,7 @@ int exec_describe_running(const Settings *s, const char *timeout_name, Buffer *b
 }
 
 static int describe(const ToolRegistry *registry, Buffer *b) {
+        PythonFacts facts;
         int r;
 
         r = buffer_append_str(
@@ -155,8 +156,12 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
                    "whole program each time: nothing (variables, files, processes) is kept between calls. "
                    "Print what you want to see; the value of a last expression is not shown.\n\n"
                    "No network, no display, no pip. ");
+        python_facts(registry->python, &facts);
         if (r >= 0)
-                r = exec_describe_packages(registry->packages, b);
+                r = exec_describe_packages(facts.default_packages ?: registry->packages, b);
+        if (r >= 0 && facts.default_problem)
+                r = buffer_append_str(b, " More that this server should offer is missing at the moment; "
+                                         "check_environment says why.");
         if (r >= 0)
                 r = buffer_append_str(b,
                                       " Other packages: declare them in a PEP 723 block (# /// script), or "

@@ -10,7 +10,7 @@ import re
 import subprocess
 
 import harness
-from packages import machine, sections
+from packages import machine, say_version, sections
 
 BLOCK = '# /// script\n# dependencies = ["demo"]\n# ///\n'
 WHERE = "import sys; print(sys.executable)"
@@ -187,9 +187,51 @@ def test_default_requirements_are_the_environment_of_programs_that_name_none():
         with machine(f"DefaultRequirements={where / 'none.txt'}") as m:
             with m.server() as s:
                 assert s.tool("exec", code="print(1)")["structuredContent"]["stdout"] == "1\n"
-                told = s.tool("check_environment")["structuredContent"]["packages"]
-                assert told["default_problem"] == "The file cannot be read.", told
             assert "DefaultRequirements=" in s.stderr, s.stderr
+
+
+def test_missing_default_packages_are_not_told_as_importable():
+    """What is told is what a run really gets, from the first question on, and why it is not more."""
+    with harness.directory() as where:
+        (where / "bad.txt").write_text("unknown\n")
+        for name, why in (("none.txt", f"{where / 'none.txt'} cannot be read."), ("bad.txt", "unknown")):
+            with machine(f"DefaultRequirements={where / name}") as m, m.server() as s:
+                if name == "bad.txt":
+                    told = s.text("check_environment")
+                    assert "Default packages: being prepared, programs wait for them\n" in told or why in told, told
+                result = s.tool("exec", code=WHERE)["structuredContent"]
+                assert result["stdout"] == f"{harness.PYTHON}\n", result
+                assert "were missing in this run." in result["hints"][0] and why in result["hints"][0], result
+                answer = s.tool("check_environment")
+                text, told = answer["content"][0]["text"], answer["structuredContent"]["packages"]
+                assert why in told["default_problem"] and told["default_ready"] is False, told
+                assert f"missing, so programs run with what is installed: {told['default_problem']} Administrators" in text, text
+                assert "unknown" not in told["installed"], told
+                tools = {tool["name"]: tool for tool in s.ask("tools/list", {}, "again")["result"]["tools"]}
+                assert "missing at the moment; check_environment says why" in tools["exec"]["description"], tools["exec"]
+            with machine() as m, m.server() as plain:
+                assert plain.tool("check_environment")["structuredContent"]["packages"]["installed"] == told["installed"]
+
+
+def test_default_packages_are_told_with_the_versions_that_are_there():
+    with harness.directory() as where:
+        (where / "list.txt").write_text("demo\n")
+        with machine(f"DefaultRequirements={where / 'list.txt'}") as m, m.server() as s:
+            assert s.tool("exec", code=WHERE)["structuredContent"]["stdout"] == "/env/bin/python3\n"
+            answer = s.tool("check_environment")
+            told = answer["structuredContent"]["packages"]
+            assert told["installed"] == ["demo 1.0"] and told["default_ready"] is True, told
+            assert "\nDefault packages: ready\n" in answer["content"][0]["text"], answer
+
+
+def test_a_program_that_is_no_uv_is_told():
+    with machine() as m, m.server() as s:
+        (m.where / "uv").write_text("#!/bin/sh\nexit 1\n")
+        told = s.tool("check_environment")["structuredContent"]["packages"]
+        assert told["can_be_declared"] is False and "does not work, or is no uv" in told["problem"], told
+        say_version(m.where / "uv", "0.14.0")
+        told = s.tool("check_environment")["structuredContent"]["packages"]
+        assert told["can_be_declared"] is True and told["uv_version"] == "0.14.0", told
 
 
 def test_the_predecessors_options():

@@ -81,6 +81,44 @@ TEST(environment_tells_the_versions_that_the_programs_say) {
         setup_free(s);
 }
 
+TEST(environment_tells_what_programs_get_that_name_no_packages) {
+        char *system[] = { (char*) "six 1.17.0", NULL }, *own[] = { (char*) "numpy 2.3.1", NULL };
+        Setup *s = setup_new(system);
+        ExecSandboxInfo info = { .is_known = true };
+        const char *answer;
+
+        ASSERT_EQ_INT(str_copy(&s->settings->packages.default_requirements, "/etc/base.txt"), 0);
+        s->python.facts = (PythonFacts){ .uv_path = "", .uv_version = "", .default_packages = own };
+        answer = environment(s, &info);
+        ASSERT_CONTAINS(answer, "Cache warming: enabled, /etc/base.txt\\n");
+        ASSERT_CONTAINS(answer, "Installed: numpy 2.3.1\\n"
+                                "Default packages: being prepared, programs wait for them\\n");
+        ASSERT_CONTAINS(answer, "\"installed\":[\"numpy 2.3.1\"],\"can_be_declared\":true,"
+                                "\"default_ready\":false,\"offline\"");
+
+        s->python.facts.is_default_ready = true;
+        answer = environment(s, &info);
+        ASSERT_CONTAINS(answer, "Default packages: ready\\n");
+        ASSERT_CONTAINS(answer, "\"default_ready\":true,\"offline\"");
+
+        s->python.facts = (PythonFacts){ .uv_path = "", .uv_version = "",
+                                         .default_problem = "There is no package x." };
+        answer = environment(s, &info);
+        ASSERT_CONTAINS(answer, "Installed: six 1.17.0\\n"
+                                "Default packages: missing, so programs run with what is installed: "
+                                "There is no package x. Administrators: correct the file that "
+                                "DefaultRequirements= names");
+        ASSERT_CONTAINS(answer, "\"installed\":[\"six 1.17.0\"],\"can_be_declared\":true,"
+                                "\"default_ready\":false,"
+                                "\"default_problem\":\"There is no package x.\"");
+        answer = say(s->f, "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/list\"}");
+        ASSERT_CONTAINS(answer,
+                        "Importable: the standard library and 1 other distribution (importlib.metadata "
+                        "lists them). More that this server should offer is missing at the moment; "
+                        "check_environment says why. Other packages: ");
+        setup_free(s);
+}
+
 TEST(environment_says_when_nothing_runs_and_claims_no_protection_then) {
         Setup *s = setup_new(NULL);
         ExecSandboxInfo info = {
