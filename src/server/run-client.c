@@ -19,12 +19,14 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/macro.h"
+#include "exec/size-text.h"
 #include "json/json.h"
 #include "server/client-call.h"
 #include "server/command.h"
 #include "server/file-saver.h"
 #include "server/out-queue.h"
 #include "server/run-client.h"
+#include "transport/transport.h"
 
 /* One line of the server: a reply of at most 1 MB, or one piece of output. */
 #define LINE_BYTES_MAX_CLIENT (16 * MIB)
@@ -36,6 +38,7 @@
 enum { POLL_SERVER, POLL_STDOUT, POLL_STDERR, POLL_SIGNALS, _POLL_MAX };
 
 typedef struct RunClient {
+        const RunRequest *request;
         int fd, signal_fd;
         OutQueue to_server, out, err;
         Buffer line;
@@ -45,67 +48,6 @@ typedef struct RunClient {
         bool has_lost_file; /* not all that should be saved was */
         int exit_status;   /* < 0: no end in sight */
 } RunClient;
-
-static int write_file(JsonWriter *w, const RunFile *file) {
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        int r;
-
-        r = base64_append(&b, file->data, file->n_bytes);
-        if (r < 0)
-                return r;
-        json_begin_object(w);
-        json_key(w, "name");
-        json_string(w, file->name);
-        json_key(w, "base64");
-        json_string_n(w, b.data ?: "", b.n_bytes);
-        json_end_object(w);
-        return 0;
-}
-
-static int write_arguments(JsonWriter *w, const void *userdata) {
-        const RunRequest *request = userdata;
-
-        json_begin_object(w);
-        json_key(w, "code");
-        json_string_n(w, request->code, request->code_bytes);
-        if (request->stdin_data) {
-                json_key(w, "stdin");
-                json_string_n(w, request->stdin_data, request->stdin_bytes);
-        }
-        if (request->n_files > 0) {
-                json_key(w, "files");
-                json_begin_array(w);
-                for (size_t i = 0; i < request->n_files; i++) {
-                        int r = write_file(w, request->files + i);
-
-                        if (r < 0)
-                                return r;
-                }
-                json_end_array(w);
-        }
-        if (request->timeout_sec > 0) {
-                json_key(w, "timeout_s");
-                json_unsigned(w, request->timeout_sec);
-        }
-        json_end_object(w);
-        return w->error;
-}
-
-static int send_messages(RunClient *c, const RunRequest *request) {
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        int r;
-
-        r = client_call_write(&(ClientCall) {
-                .client = "mcp-exec run",
-                .tool = "exec",
-                .write_arguments = write_arguments,
-                .userdata = request,
-                .wants_progress = isatty(STDERR_FILENO),
-                .wants_output = true,
-                .wants_files = request->output_dir_fd >= 0,
-        }, &b);
-        return r < 0 ? r : out_queue_push(&c->to_server, b.data, b.n_bytes);
-}
 
 /* ---- What the server says ---- */
 
@@ -248,11 +190,13 @@ static JsonValue* parse_member(const char *object, size_t n_bytes, const char *n
 
 static void take_refusal(RunClient *c, const char *result, size_t n_result) {
         _cleanup_json_ JsonValue *content = parse_member(result, n_result, "content");
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         const char *text;
 
-        fail(c, json_get_string(json_member(json_element(content, 0), "text"), &text, NULL) ?
-                        text :
-                        "The server gave no reason");
+        if (!json_get_string(json_member(json_element(content, 0), "text"), &text, NULL))
+                text = "The server gave no reason";
+        /* Without memory the server's own words have to do. */
+        fail(c, run_request_explain(c->request, text, &b) >= 0 ? b.data : text);
 }
 
 /* A program that ended by itself has said what it had to say, and its exit status, the first sentence, is
@@ -439,9 +383,28 @@ static int turn(RunClient *c) {
         return 0;
 }
 
+static int send_messages(RunClient *c) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), problem = BUFFER_INIT(0);
+        int r;
+
+        r = run_request_write(c->request, &b);
+        if (r == -EMSGSIZE) {
+                r = buffer_printf(&problem, "The program, its input and its files are %s as one message, in "
+                                            "which a file takes a third more than its size; the most that "
+                                            "can be sent is %s",
+                                  size_text_bytes((b.n_bytes + MIB - 1) / MIB * MIB).text,
+                                  size_text_bytes(LINE_BYTES_MAX).text);
+                if (r >= 0)
+                        fail(c, problem.data);
+                return r;
+        }
+        return r < 0 ? r : out_queue_push(&c->to_server, b.data, b.n_bytes);
+}
+
 int run_client(int fd, const RunRequest *request) {
         _cleanup_close_ int signal_fd = -EBADF;
         RunClient c = {
+                .request = request,
                 .fd = fd,
                 .exit_status = -1,
                 .line = BUFFER_INIT(LINE_BYTES_MAX_CLIENT),
@@ -462,7 +425,7 @@ int run_client(int fd, const RunRequest *request) {
         out_queue_init(&c.out, STDOUT_FILENO, OUTPUT_BYTES_MAX);
         out_queue_init(&c.err, STDERR_FILENO, OUTPUT_BYTES_MAX);
 
-        r = send_messages(&c, request);
+        r = send_messages(&c);
         while (r == 0)
                 r = turn(&c);
         if (r < 0) {

@@ -13,15 +13,11 @@
 #include "base/macro.h"
 #include "base/parse.h"
 #include "base/strv.h"
-#include "base/utf8.h"
 #include "exec/request.h"
 #include "server/command.h"
 #include "server/run-client.h"
+#include "server/run-input.h"
 #include "server/server-choice.h"
-
-/* What still fits into one message when each byte takes two in JSON. The server's own limits are lower and
- * named by it. */
-#define INPUT_BYTES_MAX (4 * MIB)
 
 static const char help_text[] =
         "Usage: mcp-exec run [OPTION…] FILE|-\n"
@@ -51,66 +47,18 @@ typedef struct RunOptions {
         bool is_verbose;
 } RunOptions;
 
-/* One input as a whole. name is for messages. */
-static int read_input(int fd, const char *name, const char *what, char **ret, size_t *ret_bytes) {
-        _cleanup_free_ char *data = NULL;
-        size_t n_bytes;
-        int r;
-
-        r = fd_read_all(fd, INPUT_BYTES_MAX, &data, &n_bytes);
-        if (r == -EFBIG) {
-                log_error("%s: %s is larger than %llu MiB, the most that can be sent", name, what,
-                          (unsigned long long) (INPUT_BYTES_MAX / MIB));
-                return r;
-        }
-        if (r == -EBADMSG) {
-                log_error("%s: %s contains a zero byte, which MCP's text cannot carry", name, what);
-                return r;
-        }
-        if (r < 0)
-                return log_error_errno(r, "%s: cannot read it", name);
-        if (!utf8_is_valid(data, n_bytes)) {
-                log_error("%s: %s is not UTF-8 text, and MCP carries nothing else", name, what);
-                return -EBADMSG;
-        }
-        *ret = TAKE_PTR(data);
-        *ret_bytes = n_bytes;
-        return 0;
-}
-
-static int read_file(const char *path, const char *what, char **ret, size_t *ret_bytes) {
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-        if (fd < 0)
-                return log_error_errno(errno, "%s: cannot open it", path);
-        return read_input(fd, path, what, ret, ret_bytes);
-}
-
 /* Without code there is nothing to do; without stdin the program gets an empty one. */
 static int read_inputs(const RunOptions *o, char **ret_code, size_t *ret_code_bytes, char **ret_stdin,
                        size_t *ret_stdin_bytes) {
         bool code_is_stdin = streq(o->file, "-");
         int r;
 
-        if (code_is_stdin)
-                r = read_input(STDIN_FILENO, "standard input", "the program", ret_code, ret_code_bytes);
-        else
-                r = read_file(o->file, "the program", ret_code, ret_code_bytes);
+        r = run_input_text(code_is_stdin ? NULL : o->file, "the program", ret_code, ret_code_bytes);
         if (r < 0)
                 return r;
-
-        if (o->stdin_file)
-                return read_file(o->stdin_file, "the program's input", ret_stdin, ret_stdin_bytes);
-        if (!code_is_stdin && !isatty(STDIN_FILENO))
-                return read_input(STDIN_FILENO, "standard input", "the program's input", ret_stdin,
-                                  ret_stdin_bytes);
-        return 0;
-}
-
-static void run_file_done(RunFile *f) {
-        free(f->name);
-        free(f->data);
-        *f = (RunFile) {};
+        if (!o->stdin_file && (code_is_stdin || isatty(STDIN_FILENO)))
+                return 0;
+        return run_input_text(o->stdin_file, "the program's input", ret_stdin, ret_stdin_bytes);
 }
 
 typedef struct RunFiles {
@@ -126,32 +74,16 @@ static void run_files_done(RunFiles *files) {
 /* The server judges names and sizes; here only what it could not be sent is refused. */
 static int read_files(char *const *paths, RunFiles *files) {
         STRV_FOREACH(path, paths) {
-                const char *slash = strrchr(*path, '/'), *name = slash ? slash + 1 : *path;
-                _cleanup_close_ int fd = open(*path, O_RDONLY | O_CLOEXEC);
-                RunFile *f = files->items + files->n_items;
                 int r;
 
-                if (fd < 0)
-                        return log_error_errno(errno, "%s: cannot open it", *path);
                 if (files->n_items == ELEMENTSOF(files->items)) {
                         log_error("At most %zu files can be sent", ELEMENTSOF(files->items));
                         return -E2BIG;
                 }
-                if (!utf8_is_valid(name, strlen(name))) {
-                        log_error("%s: its name is not UTF-8 text, and MCP carries nothing else", *path);
-                        return -EBADMSG;
-                }
-                r = str_copy(&f->name, name);
-                if (r >= 0)
-                        r = fd_read_bytes(fd, INPUT_BYTES_MAX, &f->data, &f->n_bytes);
-                files->n_items++;
-                if (r == -EFBIG) {
-                        log_error("%s: it is larger than %llu MiB, the most that can be sent", *path,
-                                  (unsigned long long) (INPUT_BYTES_MAX / MIB));
-                        return r;
-                }
+                r = run_input_file(*path, files->items + files->n_items);
                 if (r < 0)
-                        return log_error_errno(r, "%s: cannot read it", *path);
+                        return r;
+                files->n_items++;
         }
         return 0;
 }
@@ -196,6 +128,7 @@ static int run(const RunOptions *o) {
         status = run_client(fd, &(RunRequest) {
                 .code = code,
                 .code_bytes = n_code,
+                .code_path = streq(o->file, "-") ? NULL : o->file,
                 .stdin_data = input,
                 .stdin_bytes = n_input,
                 .files = files.items,

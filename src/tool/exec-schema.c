@@ -155,7 +155,7 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
                 b, "Runs a Python 3 program in a fresh sandbox and returns what it printed. Send the "
                    "whole program each time: nothing (variables, files, processes) is kept between calls. "
                    "Print what you want to see; the value of a last expression is not shown.\n\n"
-                   "No network, no display, no pip. ");
+                   "No network, no display, no pip. Give it its data in the code, in stdin or in files. ");
         python_facts(registry->python, &facts);
         if (r >= 0)
                 r = exec_describe_packages(facts.default_packages ?: registry->packages, b);
@@ -180,13 +180,12 @@ const char exec_background_text[] =
         "Answer at once with a run_id while the program runs on; get_run has the result.";
 
 static void write_input_schema(JsonWriter *w, const Settings *s) {
-        char code[160], timeout[EXEC_TIMEOUT_TEXT_BYTES], input[200];
+        char code[160], timeout[EXEC_TIMEOUT_TEXT_BYTES], input[200], files[INPUT_FILES_TEXT_BYTES];
         const SchemaProperty properties[] = {
                 { "code", "string", code, .is_required = true },
                 { "timeout_s", "integer", timeout },
                 { "stdin", "string", input },
-                INPUT_FILES_PROPERTY("Files for the working directory, each with its name and either text "
-                                     "or base64. They count as stdin does."),
+                INPUT_FILES_PROPERTY(files),
                 { "background", "boolean", exec_background_text },
         };
 
@@ -197,6 +196,7 @@ static void write_input_schema(JsonWriter *w, const Settings *s) {
                         "What the program reads from its standard input; empty by default. "
                         "At most %s.",
                         size_text_bytes(s->max_stdin_bytes).text);
+        input_files_describe(s, "Together with stdin", files);
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
 }
 

@@ -40,13 +40,14 @@ static bool is_blank(const char *s) {
         return s[strspn(s, " \t\r\n\v\f")] == '\0';
 }
 
-static int check_size(const char *name, size_t n_bytes, uint64_t max_bytes, char **reterr_message) {
+static int check_size(const char *name, size_t n_bytes, uint64_t max_bytes, const char *setting,
+                      char **reterr_message) {
         int r;
 
         if (n_bytes <= max_bytes)
                 return 0;
-        r = str_printf(reterr_message, "%s exceeds limit of %" PRIu64 " bytes (it has %zu)", name, max_bytes,
-                       n_bytes);
+        r = str_printf(reterr_message, "%s exceeds limit of %" PRIu64 " bytes (it has %zu; the server's "
+                                       "setting is %s=)", name, max_bytes, n_bytes, setting);
         return r < 0 ? r : -EBADMSG;
 }
 
@@ -60,7 +61,7 @@ int exec_take_program(const Settings *s, const char *name, const JsonValue *v, E
                 r = str_printf(reterr_message, "%s must not be empty", name);
                 return r < 0 ? r : -EBADMSG;
         }
-        r = check_size(name, q->code_bytes, s->max_code_bytes, reterr_message);
+        r = check_size(name, q->code_bytes, s->max_code_bytes, "MaxCodeBytes", reterr_message);
         if (r < 0)
                 return r;
         r = str_copy(&q->code, program);
@@ -93,7 +94,8 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
                 return r;
         if (a.stdin_data) {
                 (void) json_get_string(a.stdin_data, &input, &q->stdin_bytes);
-                r = check_size("stdin", q->stdin_bytes, s->max_stdin_bytes, reterr_message);
+                r = check_size("stdin", q->stdin_bytes, s->max_stdin_bytes, "MaxStdinBytes",
+                               reterr_message);
                 if (r < 0)
                         return r;
                 r = str_copy(&q->stdin_data, input);

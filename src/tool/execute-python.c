@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* execute_python {script, dependencies?, timeout_seconds?, background?}: exec for scripts that bring their
- * packages. Names and text layout are the predecessor's, but for the last argument. */
+/* execute_python {script, dependencies?, timeout_seconds?, files?, background?}: exec for scripts that bring
+ * their packages. Names and text layout are the predecessor's, but for the last two arguments. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,11 +9,12 @@
 #include "base/strv.h"
 #include "exec/size-text.h"
 #include "tool/exec.h"
+#include "tool/input-files.h"
 #include "tool/schema.h"
 #include "tool/script.h"
 
 typedef struct ScriptArguments {
-        const JsonValue *script, *dependencies, *timeout_seconds, *background;
+        const JsonValue *script, *dependencies, *timeout_seconds, *files, *background;
 } ScriptArguments;
 
 static int read_arguments(const Settings *s, const JsonValue *arguments, ExecRequest *q,
@@ -23,6 +24,7 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
                 { "script", JSON_STRING, .is_required = true, .ret = &a.script },
                 { "dependencies", JSON_ARRAY, .accepts_null = true, .ret = &a.dependencies },
                 { "timeout_seconds", JSON_NUMBER, .accepts_null = true, .ret = &a.timeout_seconds },
+                { "files", JSON_ARRAY, .accepts_null = true, .ret = &a.files },
                 { "background", JSON_BOOL, .accepts_null = true, .ret = &a.background },
         };
         int r;
@@ -31,6 +33,9 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
         if (r < 0)
                 return r;
         r = exec_take_program(s, "script", a.script, q, reterr_message);
+        if (r < 0)
+                return r;
+        r = input_files_take(s, a.files, q, reterr_message);
         if (r < 0)
                 return r;
         q->timeout_usec = exec_pick_timeout(s, a.timeout_seconds);
@@ -118,7 +123,8 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
                                      "timeout_seconds counts the script only. ",
                                   s->allow_source_builds ? "" : " (wheels only)");
         if (r >= 0)
-                r = buffer_append_str(b, "The script itself has no network: put its data into it. ");
+                r = buffer_append_str(b, "The script itself has no network: give it its data in "
+                                         "the script or in files. ");
         if (r >= 0)
                 r = describe_interpreters(registry, b);
         if (r >= 0)
@@ -127,12 +133,13 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
 }
 
 static void write_input_schema(JsonWriter *w, const Settings *s) {
-        char script[200], timeout[EXEC_TIMEOUT_TEXT_BYTES];
+        char script[200], timeout[EXEC_TIMEOUT_TEXT_BYTES], files[INPUT_FILES_TEXT_BYTES];
         const SchemaProperty properties[] = {
                 { "script", "string", script, .is_required = true },
                 SCRIPT_DEPENDENCIES_PROPERTY("Packages beside those of the script's own block, as PEP 508 "
                                              "requirements: \"requests>=2.32\"."),
                 { "timeout_seconds", "integer", timeout },
+                INPUT_FILES_PROPERTY(files),
                 { "background", "boolean", exec_background_text },
         };
 
@@ -141,6 +148,7 @@ static void write_input_schema(JsonWriter *w, const Settings *s) {
                         "most %s.",
                         size_text_bytes(s->max_code_bytes).text);
         exec_describe_timeout(s, timeout);
+        input_files_describe(s, "Together", files);
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
 }
 

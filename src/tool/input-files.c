@@ -8,6 +8,7 @@
 
 #include "base/base64.h"
 #include "base/strv.h"
+#include "exec/size-text.h"
 
 /* Says what is wrong. path: of the file or its member, for people. */
 static int refuse(char **reterr_message, const char *path, const char *what) {
@@ -24,8 +25,9 @@ static int add_file(const Settings *s, ExecRequest *q, const char *path, const c
         for (size_t i = 0; i < q->n_files; i++)
                 n_total += q->files[i].n_bytes;
         if (n_total > s->max_stdin_bytes) {
-                r = str_printf(reterr_message, "files and stdin together exceed the limit of %" PRIu64
-                               " bytes", s->max_stdin_bytes);
+                r = str_printf(reterr_message, "%s together exceed the limit of %" PRIu64
+                               " bytes (the server's setting is MaxStdinBytes=)",
+                               q->stdin_data ? "files and stdin" : "files", s->max_stdin_bytes);
                 return r < 0 ? r : -EBADMSG;
         }
         r = exec_request_add_file(q, name, data, n_bytes);
@@ -86,4 +88,13 @@ int input_files_take(const Settings *s, const JsonValue *v, ExecRequest *q, char
                         return r;
         }
         return 0;
+}
+
+void input_files_describe(const Settings *s, const char *together, char ret[static INPUT_FILES_TEXT_BYTES]) {
+        assert(s && together && ret);
+
+        (void) snprintf(ret, INPUT_FILES_TEXT_BYTES,
+                        "Files put into the working directory before the program starts, each with its name "
+                        "and either text or base64. %s at most %s, %d files.",
+                        together, size_text_bytes(s->max_stdin_bytes).text, EXEC_INPUT_FILES_MAX);
 }

@@ -238,7 +238,8 @@ static int check_content(HttpRequest *q, const HttpHeaders *h) {
         if (h->content_length > q->server->body_bytes_max)
                 return refuse(
                         q, MHD_HTTP_CONTENT_TOO_LARGE, MCP_ERROR_INVALID_REQUEST,
-                        "This message is longer than the server takes (MaxCodeBytes=, MaxStdinBytes=).");
+                        "This message is longer than the server takes (MaxCodeBytes=, "
+                        "MaxStdinBytes=; 16 MiB at most).");
         return 0;
 }
 

@@ -184,7 +184,8 @@ enum MHD_Result http_request_body(HttpRequest *q, const char *data, size_t n_byt
 
         if (q->n_body_bytes > q->server->body_bytes_max)
                 http_request_refuse(q, MHD_HTTP_CONTENT_TOO_LARGE, MCP_ERROR_INVALID_REQUEST,
-                       "This message is longer than the server takes (MaxCodeBytes=, MaxStdinBytes=).");
+                       "This message is longer than the server takes (MaxCodeBytes=, "
+                       "MaxStdinBytes=; 16 MiB at most).");
         else if (budget->used_bytes > budget->max_bytes && q->n_body_bytes > HTTP_HEAD_BYTES)
                 http_request_refuse(q, MHD_HTTP_SERVICE_UNAVAILABLE, MCP_ERROR_UNAVAILABLE,
                        "The server is busy with other large messages; try again in a moment.");

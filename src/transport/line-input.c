@@ -8,6 +8,10 @@
 #include "base/log.h"
 #include "transport/line.h"
 
+static const char too_long_text[] =
+        "This message is longer than the server takes (12 MiB, whatever MaxCodeBytes= and "
+        "MaxStdinBytes= say).";
+
 /* As of RFC 8259 §2. */
 static bool is_space(char c) {
         return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -135,7 +139,7 @@ static void line_input_limit(LineTransport *t) {
         }
         if (t->in.n_bytes > LINE_BYTES_MAX)
                 skip_begin(t, MCP_ERROR_INVALID_REQUEST,
-                           "This message is longer than the server takes (12 MiB).");
+                           too_long_text);
         else if (budget && budget->used_bytes > budget->max_bytes && t->in.n_bytes > LINE_READ_BYTES)
                 skip_begin(t, MCP_ERROR_UNAVAILABLE,
                            "The server is busy with other large messages; try again in a moment.");
@@ -170,7 +174,7 @@ void line_input_process(LineTransport *t) {
                         skip_end(t);
                 } else if (n_line > LINE_BYTES_MAX)
                         line_refuse(t, t->in.data, n_line, MCP_ERROR_INVALID_REQUEST,
-                                    "This message is longer than the server takes (12 MiB).");
+                                    too_long_text);
                 else
                         line_dispatch(t, t->in.data, n_line);
                 buffer_consume(&t->in, n_line + 1);

@@ -160,7 +160,7 @@ def test_run_passes_a_file_as_standard_input():
 
 
 def test_run_refuses_input_that_cannot_be_sent():
-    for data, word in ((b"a\0b", b"zero byte"), (b"\xff", b"UTF-8"), (b"x" * (4 * 1024 * 1024 + 1), b"MiB")):
+    for data, word in ((b"a\0b", b"zero byte"), (b"\xff", b"UTF-8"), (b"x" * (12 * 1024 * 1024 + 1), b"12 MiB")):
         done = _run_program("print(1)", input=data)
         assert done.returncode == 125 and word in done.stderr and done.stdout == b"", (word, done)
 

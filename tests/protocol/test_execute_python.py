@@ -22,7 +22,8 @@ def test_the_predecessors_schema_and_text():
         schema = s.tools["execute_python"]["inputSchema"]
         assert schema["required"] == ["script"], schema
         assert {name: p["type"] for name, p in schema["properties"].items()} == {
-            "script": "string", "dependencies": "array", "timeout_seconds": "integer", "background": "boolean"}, schema
+            "script": "string", "dependencies": "array", "timeout_seconds": "integer", "files": "array",
+            "background": "boolean"}, schema
         text = s.text("execute_python", script="import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(3)")
         assert re.fullmatch(r"--- stdout ---\nout\n\n--- stderr ---\nerr\n\n--- exit_code: 3 ---\n"
                             r"--- duration_ms: \d+ ---\n--- status: error ---\n--- message ---\n.*", text, re.DOTALL), text

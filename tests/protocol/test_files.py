@@ -4,6 +4,7 @@
 import base64
 import json
 import os
+import subprocess
 import time
 
 import harness
@@ -205,6 +206,93 @@ def test_run_sends_files_of_any_content():
         assert (done.returncode, done.stdout, done.stderr) == (0, b"b'\\x00\\xff' \n", b""), done
         done = run("run", "--file", str(where / "none"), "-", input=b"print(1)")
         assert done.returncode == 125 and b"none: cannot open it: No such file" in done.stderr, done
+
+
+def test_run_speaks_of_the_files_that_were_named():
+    with harness.directory() as where, fake_launcher() as launcher:
+        for name, content in (("a", b"1"), ("main.py", b"2"), ("large", b"3" * 70000), ("blank.py", b"\n")):
+            (where / name).write_bytes(content)
+        (where / "d").mkdir()
+        (where / "d" / "a").write_bytes(b"other")
+        a, other, main, large = (str(where / n) for n in ("a", "d/a", "main.py", "large"))
+        limited = environment(MCP_EXEC_MAX_STDIN_BYTES="65536")
+        for arguments, said in (
+                (("--file", a, "--file", other, "-"), f"{other} has the name of another one"),
+                (("--file", a, "--file", main, "-"), f"{main} must have the name of a file in the working directory: at "
+                 "most 255 bytes, no \"/\", and not main.py, which is the program"),
+                (("--file", large, "-"), "files together exceed the limit of 65536 bytes (the server's setting is "
+                 "MaxStdinBytes=)"),
+                (("--stdin", large, "-"), "stdin exceeds limit of 65536 bytes (it has 70000; the server's setting is "
+                 "MaxStdinBytes=)"),
+                ((str(where / "blank.py"),), f"{where}/blank.py must not be empty")):
+            done = run("run", "--launcher-socket", launcher, *arguments, input=b"print('ran')", env=limited)
+            assert (done.returncode, done.stdout) == (125, b""), done
+            assert done.stderr.decode() == f"mcp-exec: {said}\n", done
+        done = run("run", "--launcher-socket", launcher, "-", input=b" ")
+        assert done.stderr == b"mcp-exec: the program must not be empty\n", done
+
+
+def test_run_does_not_translate_what_it_did_not_send():
+    for text in ("files[1] is bad", "files[99999999999999999999] is bad", "files[] is bad", "files[0", "codes are bad"):
+        def answer(line, text=text):
+            message = json.loads(line)
+            if message.get("method") == "ping":
+                return harness.pong(line)
+            result = {"content": [{"type": "text", "text": text}], "isError": True}
+            return (json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\n"
+                    if message.get("method") == "tools/call" else b"")
+        with harness.directory() as where, harness.FakeService(answer) as service:
+            (where / "a").write_bytes(b"1")
+            done = run("run", "--socket", service.path, "--file", str(where / "a"), "-", input=b"x")
+            assert (done.returncode, done.stderr.decode()) == (125, f"mcp-exec: {text}\n"), done
+
+
+def test_run_does_not_wait_for_what_may_never_be_written():
+    with harness.directory() as where, fake_launcher() as launcher:
+        os.mkfifo(where / "fifo")
+        fifo = str(where / "fifo")
+        (where / "x.py").write_text("print(1)")
+        program = str(where / "x.py")
+        regular = "it is not a regular file"
+        piped = regular + "; what it gives can be piped to standard input"
+        for arguments, said in ((("--file", fifo, program), f"{fifo}: {regular}"),
+                                (("--file", "/dev/zero", program), f"/dev/zero: {regular}"),
+                                (("--file", str(where), program), f"{where}: it is a directory"),
+                                (("--stdin", fifo, program), f"{fifo}: {piped}"),
+                                (("--stdin", str(where), program), f"{where}: it is a directory"),
+                                ((fifo,), f"{fifo}: {piped}"), ((str(where),), f"{where}: it is a directory")):
+            done = run("run", "--launcher-socket", launcher, *arguments)
+            assert (done.returncode, done.stdout) == (125, b""), done
+            assert done.stderr.decode() == f"mcp-exec: {said}\n", done
+        done = run("run", "--launcher-socket", launcher, "--stdin", "/dev/null", program)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"1\n", b""), done
+
+
+def test_run_reads_what_a_shell_substitutes():
+    with fake_launcher() as launcher:
+        command = ('exec "$0" run --launcher-socket "$1" --stdin <(sleep 0.3; echo in) '
+                   '<(sleep 0.3; echo "print(input())") </dev/null')
+        done = subprocess.run(["bash", "-c", command, harness.MCP_EXEC, launcher], capture_output=True, timeout=20,
+                              env=environment())
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"in\n", b""), done
+
+
+def test_run_sends_what_one_message_carries():
+    with harness.directory() as where, fake_launcher() as launcher:
+        (where / "large").write_bytes(b"\0" * 8 * 2**20)
+        (where / "larger").write_bytes(b"\0" * 10 * 2**20)
+        (where / "largest").write_bytes(b"\0" * (12 * 2**20 + 1))
+        code = b"import os; print(os.path.getsize('large'))"
+        env = environment(MCP_EXEC_MAX_STDIN_BYTES="16777216")
+        done = run("run", "--launcher-socket", launcher, "--file", str(where / "large"), "-", input=code, env=env)
+        assert (done.returncode, done.stdout, done.stderr[:200]) == (0, b"8388608\n", b""), done
+        done = run("run", "--launcher-socket", launcher, "--file", str(where / "larger"), "-", input=code, env=env)
+        assert done.returncode == 125 and done.stderr == (
+            b"mcp-exec: The program, its input and its files are 14 MiB as one message, in which a file takes a third "
+            b"more than its size; the most that can be sent is 12 MiB\n"), done
+        done = run("run", "--launcher-socket", launcher, "--file", str(where / "largest"), "-", input=code, env=env)
+        assert done.returncode == 125 and done.stderr.decode() == (
+            f"mcp-exec: {where}/largest: it is larger than 12 MiB, the most that one message can carry\n"), done
 
 
 def test_run_writes_only_below_its_directory():

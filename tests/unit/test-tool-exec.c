@@ -60,9 +60,12 @@ TEST(code_and_stdin_have_limits_that_are_named) {
 
         s->settings->max_code_bytes = 4;
         s->settings->max_stdin_bytes = 3;
-        ASSERT_CONTAINS(call(s, "{\"code\":\"12345\"}", ""), "\"code exceeds limit of 4 bytes (it has 5)\"");
+        ASSERT_CONTAINS(call(s, "{\"code\":\"12345\"}", ""),
+                        "\"code exceeds limit of 4 bytes (it has 5; the server's setting is "
+                        "MaxCodeBytes=)\"");
         ASSERT_CONTAINS(call(s, "{\"code\":\"1234\",\"stdin\":\"éé\"}", ""),
-                        "\"stdin exceeds limit of 3 bytes (it has 4)\"");
+                        "\"stdin exceeds limit of 3 bytes (it has 4; the server's setting is "
+                        "MaxStdinBytes=)\"");
         ASSERT_EQ_STR(call(s, "{\"code\":\"1234\",\"stdin\":\"é1\"}", ""), "");
         ASSERT_EQ_STR(s->engine.job.request->stdin_data, "é1");
         setup_free(s);
@@ -75,7 +78,12 @@ TEST(files_reach_the_program_and_count_as_its_input) {
         s->settings->max_stdin_bytes = 5;
         ASSERT_CONTAINS(call(s, "{\"code\":\"1\",\"stdin\":\"12\",\"files\":[{\"name\":\"a\","
                                 "\"text\":\"1234\"}]}", ""),
-                        "\"files and stdin together exceed the limit of 5 bytes\"");
+                        "\"files and stdin together exceed the limit of 5 bytes (the server's setting is "
+                        "MaxStdinBytes=)\"");
+        ASSERT_CONTAINS(call(s, "{\"code\":\"1\",\"files\":[{\"name\":\"a\","
+                                "\"text\":\"123456\"}]}", ""),
+                        "\"files together exceed the limit of 5 bytes (the server's setting is "
+                        "MaxStdinBytes=)\"");
         ASSERT_EQ_STR(call(s, "{\"code\":\"1\",\"stdin\":\"12\",\"files\":["
                               "{\"name\":\"a.csv\",\"text\":\"1\"},"
                               "{\"name\":\"b\",\"base64\":\"AP8=\"}]}", ""), "");
@@ -295,6 +303,7 @@ TEST(description_names_packages_and_live_limits_and_stays_short) {
                            "Jinja2 3.1.2 (import jinja2), python_dateutil 2.8.2 (import dateutil) and 2 "
                            "other distributions");
         ASSERT_CONTAINS(d, "No network");
+        ASSERT_CONTAINS(d, "Give it its data in the code, in stdin or in files.");
         ASSERT_CONTAINS(
                 d, "30 s unless timeout_s says otherwise (at most 300 s), 512 MiB of memory, 100% of a CPU, "
                    "128 processes and threads, 64 MiB of files");

@@ -27,8 +27,10 @@ TEST(bad_arguments_name_the_argument_in_the_words_of_this_tool) {
                 { "{\"script\":\"1\",\"timeout_seconds\":\"5\"}",
                   "argument \\\"timeout_seconds\\\" must be an integer, not a string" },
                 { "{\"script\":\"1\",\"code\":\"2\"}",
-                  "unknown argument \\\"code\\\"; there are script, dependencies, timeout_seconds and "
-                  "background" },
+                  "unknown argument \\\"code\\\"; there are script, dependencies, timeout_seconds, "
+                  "files and background" },
+                { "{\"script\":\"1\",\"files\":[{\"name\":\"a\"}]}",
+                  "files[0] must have either text or base64" },
         };
         Setup *s = setup_new(NULL);
 
@@ -43,9 +45,26 @@ TEST(bad_arguments_name_the_argument_in_the_words_of_this_tool) {
         }
         s->settings->max_code_bytes = 4;
         ASSERT_CONTAINS(execute(s, "{\"script\":\"12345\"}"),
-                        "\"script exceeds limit of 4 bytes (it has 5)\"");
+                        "\"script exceeds limit of 4 bytes (it has 5; the server's setting is "
+                        "MaxCodeBytes=)\"");
         ASSERT_EQ_UINT(s->engine.n_submitted, 0);
         ASSERT_EQ_UINT(s->python.n_attached, 0);
+        setup_free(s);
+}
+
+TEST(files_are_taken_as_exec_takes_them) {
+        Setup *s = setup_new(NULL);
+        const ExecRequest *q;
+
+        ASSERT_EQ_STR(execute(s, "{\"script\":\"1\",\"dependencies\":[\"a\"],\"files\":["
+                                 "{\"name\":\"a.csv\",\"text\":\"1\"},"
+                                 "{\"name\":\"b\",\"base64\":\"AP8=\"}]}"),
+                      "");
+        q = s->engine.job.request;
+        ASSERT_EQ_UINT(s->python.n_attached, 1);
+        ASSERT_EQ_UINT(q->n_files, 2);
+        ASSERT_EQ_STR(q->files[0].name, "a.csv");
+        ASSERT_EQ_MEM(q->files[1].data, q->files[1].n_bytes, "\0\377", 2);
         setup_free(s);
 }
 

@@ -9,7 +9,8 @@
 #define PONG(id) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{}}"
 #define CALL(id, tool) \
         "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" tool "\"}}"
-#define TOO_LONG "This message is longer than the server takes (12 MiB)."
+#define TOO_LONG "This message is longer than the server takes (12 MiB, whatever MaxCodeBytes= and " \
+                 "MaxStdinBytes= say)."
 
 /* A socket pair, one end of which is the transport's. */
 typedef struct Pair {
