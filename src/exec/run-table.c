@@ -22,6 +22,7 @@ struct Run {
         bool is_background, is_wanted;
         uint64_t looked[2];
         LIST_HEAD(RunWatch) watches;
+        size_t n_watches;
         LIST_LINK(Run) runs;
 };
 
@@ -332,11 +333,17 @@ uint64_t run_table_kept_bytes(const RunTable *t) {
         return t->kept_bytes;
 }
 
+bool run_has_room(const Run *r) {
+        assert(r);
+        return r->n_watches < RUN_WATCHES_MAX;
+}
+
 void run_watch(Run *r, RunWatch *w) {
-        assert(r && r->job);
+        assert(r && r->job && run_has_room(r));
         assert(w && w->on_end && !w->run);
 
         w->run = r;
+        r->n_watches++;
         LIST_APPEND(&r->watches, watches, w);
 }
 
@@ -346,6 +353,7 @@ void run_unwatch(RunWatch *w) {
         if (!w->run)
                 return;
         LIST_REMOVE(&w->run->watches, watches, w);
+        w->run->n_watches--;
         w->run = NULL;
 }
 

@@ -18,6 +18,9 @@
 
 /* Kept at the same time, whoever owns them: FileDescriptorStoreMax= of mcp-exec.service. */
 #define RUNS_KEPT_MAX 128
+/* Of one run. All of them are told of its end in one turn of the event loop, most with the whole result, and
+ * nobody else is served meanwhile: a thousand would take longer than any deadline may be late. */
+#define RUN_WATCHES_MAX 32
 
 typedef struct RunTable RunTable;
 typedef struct Run Run;
@@ -62,7 +65,8 @@ Run* run_table_find(RunTable *t, const char *principal, const char *run_id);
 size_t run_table_n_kept(const RunTable *t);
 uint64_t run_table_kept_bytes(const RunTable *t); /* at most ResultMemoryMax= */
 
-void run_watch(Run *r, RunWatch *w); /* the run is not over */
+bool run_has_room(const Run *r);       /* fewer than RUN_WATCHES_MAX watch it */
+void run_watch(Run *r, RunWatch *w); /* the run is not over, and has room */
 void run_unwatch(RunWatch *w);
 
 void run_detach(Run *r);  /* it runs on in the background */

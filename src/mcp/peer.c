@@ -10,6 +10,8 @@
 #include "mcp/tasks.h"
 
 #define BATCH_MESSAGES_MAX 100 /* as the reference implementation has it */
+/* With more replies than this nothing more of a batch is begun. */
+#define BATCH_BEGUN_BYTES_MAX (512 * KIB)
 
 int mcp_server_new(const McpServerParameters *p, McpServer **ret) {
         McpServer *s;
@@ -131,6 +133,13 @@ static int route_request(McpRequest *q) {
         return is_modern(q->message, q->headers) ? mcp_modern_request(q) : mcp_legacy_request(q);
 }
 
+/* Each request of a batch may ask for a large answer, and nobody else is served between them. */
+static int refuse_rest_of_batch(const McpRequest *q) {
+        return mcp_request_error(q, MCP_ERROR_UNAVAILABLE, 200,
+                                 "not begun, because the replies to what stands before it in the batch are "
+                                 "large already; send it again, in a batch of its own or in none");
+}
+
 /* One message that is not a batch. Whatever happens, a request is answered or pending afterwards. */
 static void handle_message(McpExchange *x, const char *text, size_t n_bytes, const McpHttpHeaders *headers) {
         _cleanup_message_ McpMessage m = {};
@@ -151,7 +160,7 @@ static void handle_message(McpExchange *x, const char *text, size_t n_bytes, con
                 (void) (is_modern(&m, headers) ? mcp_modern_notification(&q) : mcp_legacy_notification(&q));
                 break;
         case MCP_MESSAGE_REQUEST:
-                r = route_request(&q);
+                r = x->batch.n_bytes > BATCH_BEGUN_BYTES_MAX ? refuse_rest_of_batch(&q) : route_request(&q);
                 if (r == -ENOMEM)
                         mcp_exchange_no_memory(x, m.id, m.id_bytes);
                 else if (r < 0)

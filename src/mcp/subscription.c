@@ -22,10 +22,24 @@ void mcp_subscription_unwatch(McpCall *c) {
         c->n_watches = 0;
 }
 
-/* Those that there are; ids of none and of others' are left out, which the acknowledgement tells. */
+/* A task that is over is told of at once, with its result: not so many in one turn of the event loop that
+ * others wait for theirs. */
+#define OVER_MAX 8
+
+static bool is_watched(const McpCall *c, const char *id) {
+        for (size_t i = 0; i < c->n_watches; i++)
+                if (streq(c->watches[i].id, id))
+                        return true;
+        return false;
+}
+
+/* Those that there are, once each; ids of none and of others' are left out, and what would be too many at
+ * once. The acknowledgement tells, and tasks/get is there for them. */
 static int watch_tasks(McpCall *c, const JsonValue *ids) {
         const McpServerParameters *p = &c->peer->server->p;
         int r;
+
+        size_t n_over = 0;
 
         if (json_length(ids) == 0)
                 return 0;
@@ -37,12 +51,14 @@ static int watch_tasks(McpCall *c, const JsonValue *ids) {
                 const char *id = NULL;
 
                 (void) json_get_string(json_element(ids, i), &id, NULL);
+                if (is_watched(c, id))
+                        continue;
                 *w = (McpTaskWatch) { .subscription = c };
                 w->id = strdup(id);
                 if (!w->id)
                         return -ENOMEM;
                 r = p->tasks->watch(p->tools_userdata, c->peer->principal, id, w, &w->handle);
-                if (r == 0) {
+                if (r == 0 && (w->handle || n_over++ < OVER_MAX)) {
                         c->n_watches++;
                         continue;
                 }

@@ -36,12 +36,13 @@ void mcp_task_done(McpTask *t);
 enum {
         _MCP_TASK_E_SUCCESS,
         MCP_TASK_E_UNKNOWN, /* there is none, it is somebody else's, or it has expired: all the same */
+        MCP_TASK_E_BUSY,    /* as many watch it as may; of watch() only */
 };
 
 /* One subscription to one task. Held by the room of tools between watch() and unwatch(). */
 typedef struct McpTaskWatch McpTaskWatch;
 
-/* Userdata is that of the tools. All return 0, MCP_TASK_E_UNKNOWN or -errno. */
+/* Userdata is that of the tools. All return 0, a code above or -errno. */
 typedef struct McpTaskOps {
         int (*get)(void *userdata, const char *principal, const char *id, McpTask *ret);
         /* Harmless when the task is over. */

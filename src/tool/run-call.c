@@ -163,7 +163,7 @@ int run_call_new(const RunCallParameters *p) {
         assert(p && p->registry && p->call && p->run);
         assert(!run_is_over(p->run));
 
-        if (p->wait_usec == 0) {
+        if (p->wait_usec == 0 || !run_has_room(p->run)) {
                 answer_now(p);
                 return 0;
         }

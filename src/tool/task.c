@@ -120,6 +120,8 @@ static int watch(void *userdata, const char *principal, const char *id, McpTaskW
         *ret_handle = NULL;
         if (run_is_over(run))
                 return 0;
+        if (!run_has_room(run))
+                return MCP_TASK_E_BUSY;
         h = malloc(sizeof(*h));
         if (!h)
                 return -ENOMEM;

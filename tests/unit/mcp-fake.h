@@ -59,7 +59,7 @@ static int fake_list(void *userdata, McpVersion version, JsonWriter *w) {
 static bool fake_exists(void *userdata, const char *name) {
         (void) userdata;
         return streq(name, "now") || streq(name, "later") || streq(name, "fail") ||
-                streq(name, "broken") || streq(name, "asks");
+                streq(name, "broken") || streq(name, "asks") || streq(name, "large");
 }
 
 static const char* fake_required_capability(void *userdata, const char *name) {
@@ -79,7 +79,12 @@ static int fake_call(void *userdata, const char *name, const JsonValue *argument
         ASSERT_EQ_INT(json_type(arguments), JSON_OBJECT);
         if (streq(name, "broken"))
                 return -EIO;
-        if (streq(name, "fail"))
+        if (streq(name, "large")) {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+
+                ASSERT_EQ_INT(buffer_printf(&b, "[\"%0*d\"]", 300 * 1024, 0), 0);
+                mcp_call_finish(call, b.data, NULL, /* is_error= */ false);
+        } else if (streq(name, "fail"))
                 mcp_call_fail(call, "did \"not\" run");
         else if (streq(name, "now") || streq(name, "asks"))
                 mcp_call_finish(call, "[]", "{\"a\":1}", /* is_error= */ false);

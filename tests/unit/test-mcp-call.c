@@ -362,6 +362,29 @@ TEST(batch_reply_too_large_is_replaced_under_its_id) {
         fake_free(f);
 }
 
+#define NOT_BEGUN(id)                                                                                       \
+        "{\"jsonrpc\":\"2.0\",\"id\":" id                                                                     \
+        ",\"error\":{\"code\":-31001,\"message\":\"not begun, because the replies to what stands before "      \
+        "it in the batch are large already; send it again, in a batch of its own or in none\"}}"
+
+/* A hundred large answers in one turn of the event loop would keep everybody else waiting. */
+TEST(batch_with_large_replies_is_not_begun_any_further) {
+        Fake *f = batch_peer();
+        static const char large[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{"
+                                    "\"name\":\"large\",\"arguments\":{}}}";
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        const char *answer;
+
+        ASSERT_EQ_INT(buffer_printf(&b, "[" PING("0") ",%s,%s,%s," CALL("2", "") "]", large, large, large),
+                      0);
+        answer = say(f, b.data);
+        ASSERT_CONTAINS(answer, "[{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}},{");
+        answer = strstr(answer, "},{\"jsonrpc\":\"2.0\",\"id\":1,\"error\"");
+        ASSERT_EQ_STR(answer, "}," NOT_BEGUN("1") "," NOT_BEGUN("2") "]\n[200]\n");
+        ASSERT_EQ_INT(f->n_calls, 0);
+        fake_free(f);
+}
+
 TEST(error_reply_of_a_transport_finds_the_id) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0), c = BUFFER_INIT(0);
         static const char text[] = "{\"id\":\"é\",\"jsonrpc\":\"2.0\",bro";

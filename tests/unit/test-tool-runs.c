@@ -385,6 +385,61 @@ TEST(subscribers_hear_of_the_end_once) {
         setup_free(s);
 }
 
+static size_t count(const char *text, const char *what) {
+        size_t n = 0;
+
+        for (const char *p = text; (p = strstr(p, what)); p++)
+                n++;
+        return n;
+}
+
+static const char* wait_for_end(Setup *s, unsigned id) {
+        char text[300];
+
+        (void) snprintf(text, sizeof(text),
+                        "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{"
+                        "\"name\":\"get_run\",\"arguments\":{\"run_id\":\"" RUN_ID "\",\"wait_s\":7}}}", id);
+        return say(s->f, text);
+}
+
+/* All are told within one turn of the event loop. */
+TEST(thousands_who_wait_for_one_end_do_not_keep_everybody_waiting) {
+        Setup *s = setup_running("{\"code\":\"1\",\"background\":true}");
+        ExecResult r;
+
+        for (unsigned i = 0; i < RUN_WATCHES_MAX; i++)
+                ASSERT_EQ_STR(wait_for_end(s, 100 + i), "");
+        ASSERT_CONTAINS(wait_for_end(s, 5), "\"id\":5,\"result\"");
+        ASSERT_CONTAINS(wait_for_end(s, 6), "\"status\":\"running\"");
+        /* As for tasks that are not there, the acknowledgement tells. */
+        ASSERT_CONTAINS(
+                ask_task(s, "subscriptions/listen", "\"notifications\":{\"taskIds\":[\"" RUN_ID "\"]}"),
+                "\"taskIds\":[]");
+        /* It is ended all the same. */
+        ASSERT_CONTAINS(call_tool(s, "cancel_run", ID, ""), "\"status\":\"running\"");
+        ASSERT_TRUE(s->engine.job.is_stopped);
+        r = result_of(&s->engine.job);
+        ASSERT_EQ_INT(count(finish(s, &r), "\"jsonrpc\""), RUN_WATCHES_MAX);
+        setup_free(s);
+}
+
+TEST(who_names_one_task_often_is_told_once) {
+        static const char ids[] =
+                "\"notifications\":{\"taskIds\":[\"" RUN_ID "\",\"" RUN_ID "\",\"" RUN_ID "\"]}";
+        Setup *s = setup_new(NULL);
+        ExecResult r;
+
+        ASSERT_CONTAINS(call_tool(s, "exec", "{\"code\":\"1\",\"background\":true}", TASK_META), "\"task\"");
+        ASSERT_CONTAINS(ask_task(s, "subscriptions/listen", ids), "\"taskIds\":[\"" RUN_ID "\"]}");
+        r = result_of(&s->engine.job);
+        ASSERT_EQ_INT(count(finish(s, &r), "notifications/tasks"), 1);
+        (void) say(
+                s->f,
+                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":2}}");
+        ASSERT_EQ_INT(count(ask_task(s, "subscriptions/listen", ids), "notifications/tasks"), 1);
+        setup_free(s);
+}
+
 TEST(a_subscription_that_ends_first_leaves_nothing_behind) {
         Setup *s = setup_new(NULL);
         ExecResult r;

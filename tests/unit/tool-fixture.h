@@ -43,7 +43,7 @@ typedef struct Timer {
         void *userdata;
 } Timer;
 
-static Timer timers[16];
+static Timer timers[64];
 static size_t n_timers;
 
 int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHandlers *handlers,
