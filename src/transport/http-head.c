@@ -8,8 +8,9 @@
 
 /* Blank lines that a client may have left behind its last request. */
 #define BLANK_BYTES_MAX 16
+#define LENGTH_DIGITS_MAX 18
 
-static const HttpHeadFault
+static const HttpFault
         fault_no_http = { 400, "This is no HTTP request. TLS is the business of a reverse proxy." },
         fault_request_line = { 400, "The request line is not METHOD, one space, address, one space, "
                                     "HTTP/1.1." },
@@ -26,8 +27,8 @@ static const HttpHeadFault
 
 typedef struct Head {
         bool is_1_0, has_length, is_chunked;
+        uint64_t n_content_bytes;
         unsigned n_host;
-        const HttpHeadFault *fault;
 } Head;
 
 static bool is_name_character(char c) {
@@ -63,7 +64,7 @@ static bool has_encoded_nul(const char *s, size_t n_bytes) {
         return memmem(s, n_bytes, "%00", 3);
 }
 
-static const HttpHeadFault* check_request_line(Head *h, const char *s, size_t n_bytes) {
+static const HttpFault* check_request_line(Head *h, const char *s, size_t n_bytes) {
         static const char prefix[] = "HTTP/";
         size_t n = word_length(s, n_bytes);
 
@@ -88,17 +89,20 @@ static const HttpHeadFault* check_request_line(Head *h, const char *s, size_t n_
         return s[0] == '1' ? NULL : &fault_version;
 }
 
-static const HttpHeadFault* take_length(Head *h, const char *s, size_t n_bytes) {
+static const HttpFault* take_length(Head *h, const char *s, size_t n_bytes) {
         if (h->has_length || h->is_chunked || n_bytes == 0)
                 return &fault_length;
         h->has_length = true;
-        for (size_t i = 0; i < n_bytes; i++)
+        for (size_t i = 0; i < n_bytes; i++) {
                 if (!isdigit((unsigned char) s[i]))
                         return &fault_length;
-        return n_bytes > 18 ? &fault_too_long : NULL;
+                if (i < LENGTH_DIGITS_MAX)
+                        h->n_content_bytes = h->n_content_bytes * 10 + (uint64_t) (s[i] - '0');
+        }
+        return n_bytes > LENGTH_DIGITS_MAX ? &fault_too_long : NULL;
 }
 
-static const HttpHeadFault* take_coding(Head *h, const char *s, size_t n_bytes) {
+static const HttpFault* take_coding(Head *h, const char *s, size_t n_bytes) {
         static const char chunked[] = "chunked";
 
         if (h->has_length || h->is_chunked || h->is_1_0)
@@ -112,7 +116,7 @@ static bool is_named(const char *s, size_t n_bytes, const char *name) {
         return n_bytes == strlen(name) && strncasecmp(s, name, n_bytes) == 0;
 }
 
-static const HttpHeadFault* check_header(Head *h, const char *s, size_t n_bytes) {
+static const HttpFault* check_header(Head *h, const char *s, size_t n_bytes) {
         const char *colon = memchr(s, ':', n_bytes), *value;
         size_t n_name, n_value;
 
@@ -138,26 +142,38 @@ static const HttpHeadFault* check_header(Head *h, const char *s, size_t n_bytes)
 }
 
 /* What cannot become a request whatever follows is refused at once: such a client waits for our answer. */
-static const HttpHeadFault* check_beginning(const char *s, size_t n_bytes) {
+static const HttpFault* check_beginning(const char *s, size_t n_bytes) {
         size_t n = word_length(s, n_bytes);
 
         return n > 0 && !http_is_header_name(s, n) ? &fault_no_http : NULL;
 }
 
-static int verdict(const HttpHeadFault *fault, HttpHeadFault *ret) {
-        *ret = *fault;
+static int verdict(const HttpFault *fault, HttpFault *ret_fault) {
+        *ret_fault = *fault;
         return HTTP_HEAD_E_BAD;
 }
 
-int http_head_check(const char *data, size_t n_bytes, HttpHeadFault *ret) {
+static int head_end(const Head *h, size_t n_bytes, HttpHead *ret, HttpFault *ret_fault) {
+        if (h->n_host == 0 && !h->is_1_0)
+                return verdict(&fault_host, ret_fault);
+        *ret = (HttpHead) {
+                .n_bytes = n_bytes,
+                .is_chunked = h->is_chunked,
+                .n_content_bytes = h->n_content_bytes,
+        };
+        return 0;
+}
+
+int http_head_check(const char *data, size_t n_bytes, HttpHead *ret, HttpFault *ret_fault) {
         const char *s = data ?: "", *end = s + n_bytes, *newline;
-        const HttpHeadFault *fault;
+        const HttpFault *fault;
         size_t n_blank = 0;
         bool is_first = true;
         Head h = {};
 
         assert(data || n_bytes == 0);
         assert(ret);
+        assert(ret_fault);
 
         while (s < end && (*s == '\r' || *s == '\n') && n_blank++ < BLANK_BYTES_MAX)
                 s++;
@@ -168,18 +184,18 @@ int http_head_check(const char *data, size_t n_bytes, HttpHeadFault *ret) {
                 if (!fault && (n == 0 || s[n - 1] != '\r'))
                         fault = &fault_line_end;
                 if (fault)
-                        return verdict(fault, ret);
+                        return verdict(fault, ret_fault);
                 n--;
                 if (!is_first && n == 0)
-                        return h.n_host == 0 && !h.is_1_0 ? verdict(&fault_host, ret) : 0;
+                        return head_end(&h, (size_t) (newline + 1 - data), ret, ret_fault);
                 fault = is_first ? check_request_line(&h, s, n) : check_header(&h, s, n);
                 if (fault)
-                        return verdict(fault, ret);
+                        return verdict(fault, ret_fault);
                 is_first = false;
                 s = newline + 1;
         }
         fault = is_first ? check_beginning(s, (size_t) (end - s)) : NULL;
         if (!fault && n_bytes >= HTTP_HEAD_BYTES_MAX)
                 fault = is_first ? &fault_long_line : &fault_long_head;
-        return fault ? verdict(fault, ret) : HTTP_HEAD_E_INCOMPLETE;
+        return fault ? verdict(fault, ret_fault) : HTTP_HEAD_E_INCOMPLETE;
 }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/macro.h"
 
@@ -15,16 +16,23 @@
 enum {
         _HTTP_HEAD_E_SUCCESS,
         HTTP_HEAD_E_INCOMPLETE, /* good so far */
-        HTTP_HEAD_E_BAD,        /* *ret says why */
+        HTTP_HEAD_E_BAD,        /* *ret_fault says why */
 };
 
-typedef struct HttpHeadFault {
+typedef struct HttpFault {
         unsigned status;
         const char *message; /* static */
-} HttpHeadFault;
+} HttpFault;
 
-/* What has come of a connection's input up to now; a body behind the head is not looked at. */
-int http_head_check(const char *data, size_t n_bytes, HttpHeadFault *ret);
+typedef struct HttpHead {
+        size_t n_bytes;           /* with blank lines before it */
+        bool is_chunked;          /* otherwise the body has */
+        uint64_t n_content_bytes; /* this many bytes */
+} HttpHead;
+
+/* What has come of a connection's input up to now; a body behind the head is not looked at. ret is set on
+ * success, ret_fault when it is bad. */
+int http_head_check(const char *data, size_t n_bytes, HttpHead *ret, HttpFault *ret_fault);
 
 /* The characters of a header's name; of its value: no control characters but the tabulator. */
 bool http_is_header_name(const char *s, size_t n_bytes);

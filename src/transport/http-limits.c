@@ -3,15 +3,10 @@
 /* Connections: how many in all and from one address, and how long one may take to say what it wants. */
 
 #include <arpa/inet.h>
-#include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/timeutil.h"
 #include "transport/http-request.h"
-
-/* How often slow ones are looked for. */
-#define SWEEPS_PER_DEADLINE 6
 
 static void take_address(const struct sockaddr *address, struct in6_addr *ret) {
         static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -77,32 +72,19 @@ const char* http_limits_message(const HttpConnection *c) {
                        "Too many connections to this server (MaxConnections=); try again later.";
 }
 
-/* The client ended what it sends, all of it was read, and it is not a whole request. The library reads once
- * for each edge of epoll(7), and so misses an end that comes together with the last data. */
-static bool connection_is_cut(const HttpConnection *c) {
-        struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
-        int n_unread = 0;
-
-        return (!c->request || c->request->state == HTTP_READING) && poll(&p, 1, 0) > 0 &&
-               ioctl(c->fd, FIONREAD, &n_unread) >= 0 && n_unread == 0;
-}
-
 /* The library's timeout is one of silence: a header that grows by a letter now and then would hold its place
  * for ever. */
 static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata) {
-        const HttpServer *s = userdata;
+        HttpServer *s = userdata;
         uint64_t now = now_monotonic_usec();
 
         (void) usec;
         for (HttpConnection *c = s->connections, *next; c; c = next) {
                 next = c->next;
-                if (c->is_held || !c->is_started)
-                        http_hold_sweep(c, now, s->headers_usec / SWEEPS_PER_DEADLINE);
-                else if (connection_is_cut(c) ||
-                         (!c->request && now > c->waiting_since_usec + s->headers_usec))
-                        (void) shutdown(c->fd, SHUT_RDWR);
+                http_connection_sweep(c, now);
         }
-        (void) sd_event_source_set_time_relative(source, s->headers_usec / SWEEPS_PER_DEADLINE);
+        http_connections_settle(s); /* there may be descriptors by now */
+        (void) sd_event_source_set_time_relative(source, s->headers_usec / HTTP_SWEEPS_PER_DEADLINE);
         (void) sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
         return 0;
 }
@@ -112,5 +94,5 @@ int http_limits_start(HttpServer *s) {
 
         s->headers_usec = HTTP_HEADERS_USEC_MAX;
         return sd_event_add_time_relative(s->listener.p.event, &s->sweep_source, CLOCK_MONOTONIC,
-                                          s->headers_usec / SWEEPS_PER_DEADLINE, 0, on_sweep, s);
+                                          s->headers_usec / HTTP_SWEEPS_PER_DEADLINE, 0, on_sweep, s);
 }

@@ -67,7 +67,6 @@ HttpRequest* http_request_free(HttpRequest *q) {
                 q->next->to_this = q->to_this;
         q->connection->request = NULL;
 
-        (void) sd_event_source_set_enabled(q->connection->socket_source, SD_EVENT_OFF);
         (void) sd_event_source_disable_unref(q->timer_source);
         buffer_done(&q->body);
         buffer_done(&q->lines);
@@ -87,7 +86,7 @@ void http_request_abandon(HttpRequest *q) {
         assert(q);
 
         q->is_gone = true;
-        (void) shutdown(q->connection->fd, SHUT_RDWR);
+        http_connection_close(q->connection);
 }
 
 void http_request_hangup(HttpRequest *q) {
@@ -96,25 +95,18 @@ void http_request_hangup(HttpRequest *q) {
         http_request_resume(q);
 }
 
-/* Without the library, which does not look at suspended connections, nobody would notice that the client
- * left. */
 void http_request_suspend(HttpRequest *q) {
-        int r;
-
         assert(!q->is_suspended);
 
-        r = sd_event_source_set_enabled(q->connection->socket_source, SD_EVENT_ON);
-        if (r < 0)
-                (void) log_debug_errno(r, "Will not notice when an HTTP client hangs up");
         MHD_suspend_connection(q->mhd);
         q->is_suspended = true;
+        http_connection_suspended(q->connection);
 }
 
 void http_request_resume(HttpRequest *q) {
         if (!q->is_suspended)
                 return;
         q->is_suspended = false;
-        (void) sd_event_source_set_enabled(q->connection->socket_source, SD_EVENT_OFF);
         MHD_resume_connection(q->mhd);
         http_server_kick(q->server);
 }

@@ -5,13 +5,11 @@
 
 #include "base/buffer.h"
 #include "mcp/mcp.h"
-#include "transport/http.h"
+#include "transport/http-connection.h"
 #include "transport/skipped.h"
 
 /* The largest body whatever the settings say. */
 #define HTTP_BODY_BYTES_MAX (16 * MIB)
-/* A refused body is read this far all the same, or the client would see a reset and not the reason. */
-#define HTTP_DRAIN_BYTES_MAX (128 * MIB)
 /* Kept of a refused body, to read the id from. */
 #define HTTP_HEAD_BYTES (64 * KIB)
 /* Waiting in an event stream that nobody reads. */

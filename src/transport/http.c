@@ -50,32 +50,31 @@ static void on_connection(void *userdata, struct MHD_Connection *mhd, void **soc
                 const union MHD_ConnectionInfo *info =
                         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-                c = info ? http_hold_find(s, info->connect_fd) : NULL;
+                c = info ? http_connection_find(s, info->connect_fd) : NULL;
                 *socket_context = c; /* without it, its requests will be refused by closing it */
                 if (c)
-                        http_hold_started(c);
+                        http_connection_started(c);
         } else if (c) {
-                http_connection_free(c);
+                http_connection_ended(c);
                 *socket_context = NULL;
         }
 }
 
 static void on_completed(void *userdata, struct MHD_Connection *mhd, void **request_context,
                          enum MHD_RequestTerminationCode code) {
-        const HttpServer *s = userdata;
         HttpRequest *q = *request_context;
-        int fd;
+        HttpConnection *c;
+        bool was_replied;
 
+        (void) userdata;
         (void) mhd;
         (void) code;
         if (!q)
                 return;
-        fd = q->connection->fd;
-        q->connection->waiting_since_usec = now_monotonic_usec();
+        c = q->connection;
+        was_replied = q->state != HTTP_READING;
         *request_context = http_request_free(q);
-        /* The reply's headers may be older than the drain, and so not have announced the end. */
-        if (s->listener.is_draining)
-                (void) shutdown(fd, SHUT_RDWR);
+        http_connection_next(c, was_replied);
 }
 
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, const char *path,
@@ -138,7 +137,7 @@ static void http_run(HttpServer *s) {
 
         s->is_kicked = false;
         (void) MHD_run(s->daemon);
-        http_hold_settle(s);
+        http_connections_settle(s);
         if (s->is_kicked)
                 return;
         if (MHD_get_timeout(s->daemon, &msec) != MHD_YES) {
@@ -166,42 +165,36 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
         (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 
         (void) is_over_limit; /* http-limits.c */
-        r = http_hold(s, fd, (const struct sockaddr*) &address);
+        r = http_connection_new(s, fd, (const struct sockaddr*) &address);
         if (r == -ENOMEM)
                 http_no_memory_send(s, fd);
         return r;
 }
 
-static void http_close_held(HttpServer *s) {
-        for (HttpConnection *c = s->connections, *next; c; c = next) {
-                next = c->next;
-                if (c->is_held)
-                        http_connection_free(c);
-        }
+static void drain_connections(HttpServer *s, bool is_due) {
+        for (HttpConnection *c = s->connections; c; c = c->next)
+                http_connection_drain(c, is_due);
 }
 
 static int on_drain_due(sd_event_source *source, uint64_t usec, void *userdata) {
         (void) source;
         (void) usec;
-        http_close_held(userdata);
+        drain_connections(userdata, /* is_due= */ true);
         return 0;
 }
 
 /* A connection without a request would stay until its timeout; one with a request, also with one that was
- * not read yet, is closed by its reply's header. One that was taken in this moment is given the time to say
- * what it was made for. */
+ * not read yet, is closed after its answer. One that was taken in this moment is given the time to say what
+ * it was made for. */
 static void http_drain(Listener *l) {
         HttpServer *s = (HttpServer*) l;
-        char byte;
 
         http_sessions_drain(s->sessions);
         http_events_drain(s);
-        for (HttpConnection *c = s->connections; c; c = c->next)
-                if (c->is_started && !c->request && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
-                        (void) shutdown(c->fd, SHUT_RDWR);
+        drain_connections(s, /* is_due= */ false);
         if (sd_event_add_time_relative(l->p.event, &s->drain_source, CLOCK_MONOTONIC, HTTP_FRESH_USEC, 0,
                                        on_drain_due, s) < 0)
-                http_close_held(s);
+                drain_connections(s, /* is_due= */ true);
 }
 
 static Listener* http_free(Listener *l) {
@@ -213,18 +206,15 @@ static Listener* http_free(Listener *l) {
          * them. */
         for (HttpRequest *q = s->requests; q; q = q->next)
                 http_request_hangup(q);
-        for (HttpConnection *c = s->connections, *next; c; c = next) {
-                next = c->next;
-                if (c->is_held)
-                        http_connection_free(c);
-        }
         if (s->daemon) {
                 (void) MHD_run(s->daemon);
                 s->epoll_source = sd_event_source_disable_unref(s->epoll_source);
                 MHD_stop_daemon(s->daemon);
         }
-        while (s->connections) /* those that the library never told of */
-                http_connection_free(s->connections);
+        while (s->connections) {
+                http_connection_close(s->connections);
+                http_connection_ended(s->connections);
+        }
         (void) sd_event_source_disable_unref(s->timeout_source);
         (void) sd_event_source_disable_unref(s->sweep_source);
         (void) sd_event_source_disable_unref(s->drain_source);

@@ -4,7 +4,8 @@
 /* HTTP: its insides.
  *
  *   http.c          libmicrohttpd on our event loop, connections, the listener
- *   http-hold.c     a connection until the head of its first request is here (http-head.c judges it)
+ *   http-connection.c  a client's connection, and the pair of sockets by which the library has it
+ *   http-relay.c    what passes between them, judged by http-head.c and http-body.c
  *   http-request.c  one request: headers, body, what is refused, dispatch, hang-ups
  *   http-reply.c    the sink: JSON body or event stream
  *   http-no-memory.c  what is said when there is no memory for anything else
@@ -12,7 +13,7 @@
  *   http-events.c   the transport of 2024-11-05: a stream on /sse, messages to /messages
  *
  * A request that waits for its answer is suspended, and so invisible to the library: it neither times out
- * nor is its disconnect noticed, so we watch the socket ourselves meanwhile. */
+ * nor is a disconnect noticed. The connection watches the client's socket all the while. */
 
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -30,6 +31,9 @@ typedef struct HttpEvents HttpEvents;
  * steadily they trickle. */
 #define HTTP_HEADERS_USEC_MAX (30 * USEC_PER_SEC)
 
+/* How often slow connections are looked for in that time. */
+#define HTTP_SWEEPS_PER_DEADLINE 6
+
 /* During a graceful stop, for the first request of a connection that was just accepted. */
 #define HTTP_FRESH_USEC (200 * USEC_PER_MSEC)
 
@@ -40,7 +44,8 @@ typedef struct HttpServer {
         sd_event_source *epoll_source, *timeout_source;
         HttpSessions *sessions;
         HttpConnection *connections;
-        size_t n_given; /* to the library, which has not told of them yet */
+        size_t n_unpaired;  /* connections that wait for descriptors */
+        bool is_unsettled;  /* one of the connections is */
         HttpRequest *requests;
         HttpEvents *events;
         size_t body_bytes_max;
@@ -50,34 +55,7 @@ typedef struct HttpServer {
         bool is_closing;
 } HttpServer;
 
-struct HttpConnection {
-        HttpServer *server;
-        int fd; /* the library's, unless it is held */
-        int own_fd; /* the same, while it is not known whether the library has memory for it */
-        bool is_held, is_refused; /* http-hold.c */
-        bool is_started;          /* the library has told of it */
-        uint64_t held_since_usec; /* or refused, or given to the library, since */
-        unsigned n_pieces;
-        size_t n_drained_bytes;
-        sd_event_source *socket_source; /* for its first head, then for the end of one with a request */
-        struct in6_addr address; /* of the client; IPv4 mapped, zero over a Unix socket */
-        unsigned limit_status; /* 503 or 429: one too many, gets its refusal (or its handshake) and goes */
-        uint64_t waiting_since_usec; /* without a request whose headers are complete */
-        HttpRequest *request; /* the one being read or answered */
-        HttpRequest *room;    /* for it */
-        HttpConnection *next, **to_this;
-};
-
 void http_server_kick(HttpServer *s); /* run the library soon */
-
-/* http-hold.c: connections whose first head is not here yet. Takes fd on success. */
-int http_hold(HttpServer *s, int fd, const struct sockaddr *address);
-HttpConnection* http_hold_find(HttpServer *s, int fd); /* the library has it and not told of it yet */
-void http_hold_release(HttpConnection *c);             /* to the library; c may be invalid afterwards */
-void http_hold_started(HttpConnection *c);             /* it has told of it */
-void http_hold_settle(HttpServer *s);                  /* of the others it never will */
-void http_hold_sweep(HttpConnection *c, uint64_t now_usec, uint64_t max_usec); /* c may be freed */
-void http_connection_free(HttpConnection *c);
 
 /* http-no-memory.c */
 int http_no_memory_prepare(HttpServer *s);

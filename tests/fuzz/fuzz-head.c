@@ -29,14 +29,15 @@ static void check_good(const char *data, size_t n_bytes) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
         const char *text = (const char*) data;
-        HttpHeadFault fault = {}, piecewise = {};
-        int verdict = http_head_check(text, n_bytes, &fault), r;
+        HttpHead head = {};
+        HttpFault fault = {}, piecewise = {};
+        int verdict = http_head_check(text, n_bytes, &head, &fault), r;
         size_t n = 0;
 
         if (verdict == HTTP_HEAD_E_BAD)
                 FUZZ_CHECK(fault.status >= 400 && fault.status < 600 && fault.message);
         do
-                r = http_head_check(text, n, &piecewise);
+                r = http_head_check(text, n, &head, &piecewise);
         while (r == HTTP_HEAD_E_INCOMPLETE && n++ < n_bytes);
         FUZZ_CHECK(r == verdict && fault.status == piecewise.status && fault.message == piecewise.message);
         if (verdict == 0)

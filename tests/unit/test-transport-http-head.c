@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The first head of a connection: its grammar, and what becomes of the connection. */
+/* What is let through to the library: the grammar of heads and of chunked bodies. */
 
-#include "http-fixture.h"
-#include "transport/http-head.h"
-#include "transport/http.h"
+#include "test.h"
+#include "transport/http-body.h"
 
 #define LINE "POST /mcp HTTP/1.1\r\n"
+#define H "Host: 127.0.0.1:8080\r\n"
+#define J "Content-Type: application/json\r\n"
 
 TEST(heads_are_judged_by_the_grammar) {
         static const struct {
@@ -74,8 +75,9 @@ TEST(heads_are_judged_by_the_grammar) {
         };
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                HttpHeadFault fault = {};
-                int r = http_head_check(table[i].text, strlen(table[i].text), &fault);
+                HttpFault fault = {};
+                HttpHead head;
+                int r = http_head_check(table[i].text, strlen(table[i].text), &head, &fault);
                 unsigned status = r == HTTP_HEAD_E_BAD ? fault.status : r == HTTP_HEAD_E_INCOMPLETE ? 1 : 0;
 
                 if (status != table[i].status)
@@ -97,236 +99,154 @@ TEST(nul_in_a_head_is_no_end_of_it) {
         };
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                HttpHeadFault fault = {};
+                HttpFault fault = {};
+                HttpHead head;
 
-                ASSERT_EQ_INT(http_head_check(table[i].data, table[i].n_bytes, &fault), HTTP_HEAD_E_BAD);
+                ASSERT_EQ_INT(http_head_check(table[i].data, table[i].n_bytes, &head, &fault),
+                              HTTP_HEAD_E_BAD);
                 ASSERT_EQ_UINT(fault.status, 400);
         }
 }
 
 TEST(long_heads_are_refused_at_the_limit) {
         static char text[HTTP_HEAD_BYTES_MAX];
-        HttpHeadFault fault;
+        HttpFault fault;
+        HttpHead head;
 
         memset(text, 'a', sizeof(text));
         memcpy(text, "POST /", 6);
-        ASSERT_EQ_INT(http_head_check(text, sizeof(text) - 1, &fault), HTTP_HEAD_E_INCOMPLETE);
-        ASSERT_EQ_INT(http_head_check(text, sizeof(text), &fault), HTTP_HEAD_E_BAD);
+        ASSERT_EQ_INT(http_head_check(text, sizeof(text) - 1, &head, &fault), HTTP_HEAD_E_INCOMPLETE);
+        ASSERT_EQ_INT(http_head_check(text, sizeof(text), &head, &fault), HTTP_HEAD_E_BAD);
         ASSERT_EQ_UINT(fault.status, 414);
         memcpy(text, LINE H "A: ", strlen(LINE H "A: "));
-        ASSERT_EQ_INT(http_head_check(text, sizeof(text) - 1, &fault), HTTP_HEAD_E_INCOMPLETE);
-        ASSERT_EQ_INT(http_head_check(text, sizeof(text), &fault), HTTP_HEAD_E_BAD);
+        ASSERT_EQ_INT(http_head_check(text, sizeof(text) - 1, &head, &fault), HTTP_HEAD_E_INCOMPLETE);
+        ASSERT_EQ_INT(http_head_check(text, sizeof(text), &head, &fault), HTTP_HEAD_E_BAD);
         ASSERT_EQ_UINT(fault.status, 431);
         memcpy(text + sizeof(text) - 4, "\r\n\r\n", 4);
-        ASSERT_EQ_INT(http_head_check(text, sizeof(text), &fault), 0);
+        ASSERT_EQ_INT(http_head_check(text, sizeof(text), &head, &fault), 0);
 }
 
 /* Every byte is a reason to look again; the last one decides. */
 TEST(head_in_pieces_is_judged_like_one_in_one_piece) {
         static const char good[] = LINE H J "Content-Length: 40\r\n\r\n";
-        HttpHeadFault fault;
+        HttpFault fault;
+        HttpHead head;
 
         for (size_t n = 0; n < sizeof(good) - 1; n++)
-                ASSERT_EQ_INT(http_head_check(good, n, &fault), HTTP_HEAD_E_INCOMPLETE);
-        ASSERT_EQ_INT(http_head_check(good, sizeof(good) - 1, &fault), 0);
+                ASSERT_EQ_INT(http_head_check(good, n, &head, &fault), HTTP_HEAD_E_INCOMPLETE);
+        ASSERT_EQ_INT(http_head_check(good, sizeof(good) - 1, &head, &fault), 0);
+        ASSERT_EQ_UINT(head.n_bytes, sizeof(good) - 1);
+        ASSERT_EQ_UINT(head.n_content_bytes, 40);
+        ASSERT_FALSE(head.is_chunked);
 }
 
-/* The whole reply to what is not even a request: the status, an end, and a body that a client can read. */
-TEST(bad_first_head_gets_a_json_rpc_error_and_the_end_of_its_connection) {
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), request = BUFFER_INIT(0);
-        Http h;
-        int fd;
+/* What a request of that head and this body is found to be: its status (0: whole, 1: goes on) and how much
+ * of the body is good; byte by byte, and in all cuts in two. */
+static unsigned judge_body(const HttpHead *head, const char *text, size_t *ret_n_good) {
+        static const char zeros[64];
+        size_t n = strlen(text), n_first = 0;
+        unsigned first = 0;
 
-        http_init(&h, true, NULL);
-        fd = http_connect(&h);
-        fixture_send_str(&h.f, fd, "POST /mcp HTTP/2.0\r\n" H J BODY);
-        for (unsigned i = 0; i < 100 && settle(&h, fd, &b); i++)
-                ;
-        ASSERT_EQ_STR(b.data, "HTTP/1.1 505 HTTP Version Not Supported\r\nConnection: close\r\n"
-                              "Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n"
-                              "Content-Length: 97\r\n\r\n"
-                              "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-31000,\"message\":"
-                              "\"Only HTTP/1.1 and HTTP/1.0 are spoken here.\"}}");
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 1); /* until the client goes, or some seconds */
-        (void) safe_close(fd);
-        (void) fixture_run(&h.f);
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        for (size_t cut = 0; cut <= n; cut++) {
+                size_t n_good = 0, n_all = 0, n_step = cut == 0 ? 1 : n;
+                HttpFault fault = {};
+                unsigned status;
+                HttpBody b;
+                int r;
 
-        /* What is still on its way does not reset the answer away. */
-        ASSERT_EQ_INT(buffer_append_str(&request, "POST /"), 0);
-        for (unsigned i = 0; i < 3000; i++)
-                ASSERT_EQ_INT(buffer_append_str(&request, "0123456789abcdef0123456789abcdef"), 0);
-        fd = http_connect(&h);
-        fixture_send(&h.f, fd, request.data, request.n_bytes);
-        buffer_consume(&b, b.n_bytes);
-        for (unsigned i = 0; i < 100 && settle(&h, fd, &b); i++)
-                ;
-        ASSERT_CONTAINS(b.data, "HTTP/1.1 414 ");
-        ASSERT_CONTAINS(b.data, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-31000,");
-        (void) safe_close(fd);
-        http_done(&h);
-}
+                http_body_init(&b, head);
+                r = http_body_push(&b, zeros, head->n_bytes, &n_good, &fault);
+                ASSERT_EQ_UINT(n_good, head->n_bytes);
+                for (size_t at = 0; r == HTTP_HEAD_E_INCOMPLETE && at < n; at += n_good) {
+                        size_t n_piece = at < cut ? cut - at : n - at;
 
-TEST(half_a_head_and_the_end_is_told_too) {
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        Http h;
-        int fd;
-
-        http_init(&h, true, NULL);
-        fd = http_connect(&h);
-        fixture_send_str(&h.f, fd, LINE H);
-        ASSERT_TRUE(settle(&h, fd, &b));
-        ASSERT_EQ_UINT(b.n_bytes, 0);
-        ASSERT_EQ_INT(shutdown(fd, SHUT_WR), 0);
-        for (unsigned i = 0; i < 100 && settle(&h, fd, &b); i++)
-                ;
-        ASSERT_CONTAINS(b.data, "HTTP/1.1 400 ");
-        ASSERT_CONTAINS(b.data, "The request ends within its head.");
-        (void) safe_close(fd);
-        (void) fixture_run(&h.f);
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
-        http_done(&h);
-}
-
-TEST(request_by_single_bytes_is_answered) {
-        static const char request[] = LINE H J BODY;
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        Http h;
-        int fd;
-
-        http_init(&h, true, NULL);
-        fd = http_connect(&h);
-        for (size_t i = 0; i < sizeof(request) - 1; i++)
-                fixture_send(&h.f, fd, request + i, 1);
-        (void) settle(&h, fd, &b);
-        ASSERT_EQ_STR(reply_body(&b), PONG);
-        (void) safe_close(fd);
-        http_done(&h);
-}
-
-/* Neither the library's leniency nor its page for people: what it lets through we refuse. */
-TEST(later_heads_of_a_connection_are_refused_by_header) {
-        static const struct {
-                const char *text, *status;
-        } table[] = {
-                { LINE H J "A : b\r\n" BODY, "HTTP/1.1 400 " },
-                { LINE H J "Content-Length: 40\r\nContent-Length: 40\r\n\r\n" PING, "HTTP/1.1 400 " },
-        };
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        Http h;
-
-        http_init(&h, true, NULL);
-        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                int fd = http_connect(&h);
-
-                fixture_send_str(&h.f, fd, LINE H J BODY);
-                buffer_consume(&b, b.n_bytes);
-                ASSERT_TRUE(settle(&h, fd, &b));
-                ASSERT_EQ_STR(reply_body(&b), PONG);
-                fixture_send_str(&h.f, fd, table[i].text);
-                buffer_consume(&b, b.n_bytes);
-                (void) settle(&h, fd, &b);
-                ASSERT_CONTAINS(b.data, table[i].status);
-                ASSERT_TRUE(!strstr(b.data, "\"result\""));
-                (void) safe_close(fd);
-                (void) fixture_run(&h.f);
-        }
-        http_done(&h);
-}
-
-/* The rest that the library answers by itself, with a page for people: see mcp-exec(8). */
-TEST(malformed_chunks_get_a_status_and_the_end_of_the_connection) {
-        static const struct {
-                const char *body, *status;
-        } table[] = {
-                { "zz\r\n", "HTTP/1.1 400 " },
-                { "28\r\n" PING "xx", "HTTP/1.1 400 " },
-                { "fffffffffffffffff\r\n", "HTTP/1.1 413 " },
-                { "28\r\n" PING "\r\n0\r\nno trailer\r\n\r\n", "HTTP/1.1 400 " },
-        };
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        char request[512];
-        Http h;
-
-        http_init(&h, true, NULL);
-        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                int fd = http_connect(&h);
-                bool is_open = true;
-
-                (void) snprintf(request, sizeof(request), LINE H J "Transfer-Encoding: chunked\r\n\r\n%s",
-                                table[i].body);
-                fixture_send_str(&h.f, fd, request);
-                buffer_consume(&b, b.n_bytes);
-                for (unsigned k = 0; k < 100 && is_open; k++)
-                        is_open = settle(&h, fd, &b);
-                ASSERT_FALSE(is_open);
-                ASSERT_CONTAINS(b.data, table[i].status);
-                ASSERT_TRUE(!strstr(b.data, "\"result\""));
-                (void) safe_close(fd);
-                (void) fixture_run(&h.f);
-        }
-        http_done(&h);
-}
-
-TEST(held_connections_end_with_the_listener_and_when_it_drains) {
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
-        int silent, half, refused;
-        Http h;
-
-        for (unsigned i = 0; i < 2; i++) {
-                http_init(&h, true, NULL);
-                silent = http_connect(&h);
-                half = http_connect(&h);
-                refused = http_connect(&h);
-                fixture_send_str(&h.f, half, "POST /m");
-                fixture_send_str(&h.f, refused, "\1");
-                ASSERT_EQ_UINT(listener_n_connections(h.listener), 3);
-                if (i == 0) {
-                        listener_drain(h.listener);
-        while (listener_n_connections(h.listener) > 0) /* until HTTP_FRESH_USEC */
-                ASSERT_TRUE(sd_event_run(h.f.event, UINT64_MAX) >= 0);
-                        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
-                        ASSERT_FALSE(settle(&h, silent, &b));
+                        n_piece = n_piece < n_step ? n_piece : n_step;
+                        r = http_body_push(&b, text + at, n_piece, &n_good, &fault);
+                        n_all += n_good;
+                        if (r == HTTP_HEAD_E_INCOMPLETE)
+                                ASSERT_EQ_UINT(n_good, n_piece);
                 }
-                http_done(&h);
-                (void) safe_close(silent);
-                (void) safe_close(half);
-                (void) safe_close(refused);
+                status = r == HTTP_HEAD_E_BAD ? fault.status : r == HTTP_HEAD_E_INCOMPLETE ? 1 : 0;
+                if (cut > 0 && (status != first || n_all != n_first))
+                        FAIL("%s: cut at %zu: %u after %zu, not %u after %zu", text, cut, status, n_all,
+                             first, n_first);
+                first = status;
+                n_first = n_all;
+        }
+        *ret_n_good = n_first;
+        return first;
+}
+
+TEST(chunked_bodies_are_judged_by_the_grammar) {
+        static const struct {
+                const char *text;
+                unsigned status; /* 0: whole, 1: incomplete so far */
+                size_t n_good;
+        } table[] = {
+                { "", 1, 0 },
+                { "5\r\nhello\r\n", 1, 10 },
+                { "5\r\nhello\r\n0\r\n\r\nPOST", 0, 15 },
+                { "005\r\nhello\r\n000\r\n\r\n", 0, 19 },
+                { "A;x=y\r\n\r\n\r\n\r\n0123\r\n0\r\n\r\n", 0, 24 },
+                { "1;\r\nx\r\n0;a=\"b\"\r\n\r\n", 0, 18 },
+                { "0\r\nA: b\r\nB:\r\n\r\n", 0, 15 },
+                { "zz\r\n", 400, 0 },
+                { "\r\n", 400, 0 },
+                { ";a\r\n", 400, 0 },
+                { "-1\r\n", 400, 0 },
+                { "0x5\r\n", 400, 1 },
+                { "5 \r\nhello", 400, 1 },
+                { "5\nhello", 400, 1 },
+                { "5\rhello", 400, 2 },
+                { "5\r\nhellox", 400, 8 },
+                { "5\r\nhello\n", 400, 8 },
+                { "5\r\nhello\rx", 400, 9 },
+                { "5;\1\r\n", 400, 2 },
+                { "5;a\rb\r\n", 400, 4 },
+                { "8000000\r\n", 1, 9 },
+                { "8000001\r\n", 413, 6 },
+                { "fffffffffffffffffffff\r\n", 413, 6 },
+                { "0\r\nno trailer\r\n", 400, 5 },
+                { "0\r\n: a\r\n", 400, 3 },
+                { "0\r\n a: b\r\n", 400, 3 },
+                { "0\r\nA: b\r\n c\r\n", 400, 9 },
+                { "0\r\nA: b\n", 400, 7 },
+                { "0\r\nA: b\r\r", 400, 8 },
+                { "0\r\n\rx", 400, 4 },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                size_t n_good;
+                unsigned status = judge_body(&(HttpHead) { .n_bytes = 7, .is_chunked = true },
+                                             table[i].text, &n_good);
+
+                if (status != table[i].status || n_good != table[i].n_good)
+                        FAIL("%s: %u after %zu, expected %u after %zu", table[i].text, status, n_good,
+                             table[i].status, table[i].n_good);
         }
 }
 
-/* Held is nobody for long: the library's limits go on from there. Who was refused and stays is cut off. */
-TEST(held_connections_are_left_to_the_library_and_refused_ones_end) {
-        _cleanup_buffer_ Buffer b = BUFFER_INIT(0), none = BUFFER_INIT(0);
-        int slow, refused;
-        HttpServer *s;
-        Http h;
+TEST(body_of_a_length_ends_there) {
+        size_t n_good;
 
-        http_init(&h, true, NULL);
-        s = (HttpServer*) h.listener;
-        slow = http_connect(&h);
-        refused = http_connect(&h);
-        fixture_send_str(&h.f, slow, "POST /mcp HT");
-        fixture_send_str(&h.f, refused, "\1");
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 2);
-        for (const HttpConnection *c = s->connections; c; c = c->next)
-                ASSERT_TRUE(c->is_held);
-        for (HttpConnection *c = s->connections, *next; c; c = next) {
-                next = c->next;
-                http_hold_sweep(c, c->held_since_usec + 1, 2);
-        }
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 2);
-        for (HttpConnection *c = s->connections, *next; c; c = next) {
-                next = c->next;
-                http_hold_sweep(c, c->held_since_usec + 2, 2);
-        }
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 1);
-        ASSERT_FALSE(s->connections->is_held);
-        ASSERT_FALSE(settle(&h, refused, &none) && settle(&h, refused, &none));
-        fixture_send_str(&h.f, slow, "TP/1.1\r\n" H J BODY);
-        (void) settle(&h, slow, &b);
-        ASSERT_EQ_STR(reply_body(&b), PONG);
-        (void) safe_close(slow);
-        (void) safe_close(refused);
-        http_done(&h);
+        ASSERT_EQ_UINT(judge_body(&(HttpHead) { .n_bytes = 9, .n_content_bytes = 4 }, "0\r\n\r\nx", &n_good),
+                       0);
+        ASSERT_EQ_UINT(n_good, 4);
+        ASSERT_EQ_UINT(judge_body(&(HttpHead) { .n_bytes = 9, .n_content_bytes = 4 }, "0\r\n", &n_good), 1);
+        ASSERT_EQ_UINT(judge_body(&(HttpHead) { .n_bytes = 9 }, "POST", &n_good), 0);
+        ASSERT_EQ_UINT(n_good, 0);
+}
+
+TEST(chunk_lines_and_trailers_are_refused_at_their_limits) {
+        static char text[HTTP_TRAILERS_BYTES_MAX + 64];
+        const HttpHead head = { .n_bytes = 1, .is_chunked = true };
+        size_t n_good;
+
+        memset(text, 'x', sizeof(text) - 1);
+        memcpy(text, "5;", 2);
+        ASSERT_EQ_UINT(judge_body(&head, text, &n_good), 400);
+        ASSERT_EQ_UINT(n_good, HTTP_CHUNK_LINE_BYTES_MAX);
+        memcpy(text, "0\r\nA:", 5);
+        ASSERT_EQ_UINT(judge_body(&head, text, &n_good), 431);
+        ASSERT_EQ_UINT(n_good, 3 + HTTP_TRAILERS_BYTES_MAX);
 }

@@ -169,8 +169,10 @@ TEST(headers_that_trickle_have_a_deadline) {
                 (void) write(fd, "x", 1);
                 (void) sd_event_run(h.f.event, 20 * USEC_PER_MSEC);
         }
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 408 ");
         (void) safe_close(fd);
+        (void) fixture_run(&h.f);
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
 
         /* A call that runs has said what it wants. */
         fd = http_connect(&h);
