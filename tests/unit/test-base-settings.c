@@ -107,6 +107,46 @@ TEST(settings_take_good_values_of_every_key) {
         }
 }
 
+TEST(hosts_networks_and_moments_in_each_of_their_forms) {
+        static const struct {
+                const char *key, *good, *bad;
+        } cases[] = {
+                { "NoProxy", "*", "**" },
+                { "NoProxy", "*:443", "*:" },
+                { "NoProxy", "org", "0x7f000001" },
+                { "NoProxy", ".a-b.example:65535", "a-.example" },
+                { "NoProxy", "a_b.example", "a.example." },
+                { "NoProxy", "1.example", "example.1" },
+                { "NoProxy", "10.0.0.1", "10.0.0.256" },
+                { "NoProxy", "10.0.0.1/0:80", "10.0.0.1/-1" },
+                { "NoProxy", "10.0.0.0/32", "10.0.0.0/" },
+                { "NoProxy", "fd00::1", "fd00::g" },
+                { "NoProxy", "fd00::/128", "[fd00::]/64" },
+                { "NoProxy", "[fd00::/8]:443", "fd00::/8:443" },
+                { "NoProxy", "[::ffff:10.0.0.1]", "[a.example]" },
+                { "AllowedHosts", "::1", "::g" },
+                { "AllowedHosts", "[::1]:80", "10.0.0.0/8" },
+                { "IndexUrl", "https://[::1]:8080/simple", "https://::1/simple" },
+                { "IndexUrl", "http://10.0.0.1", "http://10.0.0/" },
+                { "PythonMirror", "https://m.example:443/a?b=c", "https://m.example:/a" },
+                { "DenyPackages", "a_B.c-*", "a." },
+                { "ExcludeNewer", "2024-02-29", "2100-02-29" },
+                { "ExcludeNewer", "2026-12-31T23:59:59.123456789+14:00", "2026-12-31T24:00:00Z" },
+                { "ExcludeNewer", "P30D", "2026-12-31Z" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(settings_freep) Settings *s = defaults();
+                const char *section = streq(cases[i].key, "AllowedHosts") ? "Server" : "Packages";
+                _cleanup_free_ char *reason = NULL;
+
+                if (settings_set(s, section, cases[i].key, cases[i].good, &reason) != 0)
+                        FAIL("%s=: %s", cases[i].key, reason);
+                if (settings_set(s, section, cases[i].key, cases[i].bad, &reason) != -EINVAL)
+                        FAIL("%s=%s was taken", cases[i].key, cases[i].bad);
+        }
+}
+
 TEST(settings_refuse_bad_values_with_file_line_and_key) {
         for (size_t i = 0; i < ELEMENTSOF(rows); i++)
                 for (size_t k = 0; k < ELEMENTSOF(rows[i].bad) && rows[i].bad[k]; k++) {
