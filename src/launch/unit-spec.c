@@ -340,7 +340,7 @@ static int property_fill(Property *p, const ProfileRow *row, const UnitInput *in
                 return fill_tools(p, in);
         case SOURCE_CREDENTIALS:
                 return in->index_credentials ?
-                               strv_extendf(&p->strings, "index-credentials:%s", in->index_credentials) :
+                               strv_extendf(&p->strings, WIRE_CREDENTIAL_NAME ":%s", in->index_credentials) :
                                0;
         case _PROFILE_SOURCE_MAX:
                 break;

@@ -2,12 +2,16 @@
 
 #include "python/answer.h"
 
+#include <arpa/inet.h>
+
 #include "base/parse.h"
 #include "base/strv.h"
 
 #define FINDINGS_MAX 128
 #define WARNINGS_MAX 64
 #define KIND_CHARS_MAX 32
+#define HOSTS_MAX 64
+#define HOST_CHARS_MAX 253
 
 /* A string member that is one line. Borrowed. */
 static const char* line_member(const JsonValue *object, const char *name, size_t max_bytes) {
@@ -285,6 +289,46 @@ int answer_read_error(const JsonValue *answer, const char **ret_kind, const char
                 return -EBADMSG;
         *ret_kind = kind;
         *ret_message = message;
+        return 1;
+}
+
+/* Nothing but names and addresses gets into the journal. */
+static bool is_host(const char *s, size_t n) {
+        return n > 0 && n <= HOST_CHARS_MAX &&
+               strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:") == n;
+}
+
+static bool is_address(const char *s, size_t n) {
+        unsigned char bytes[16];
+
+        return strlen(s) == n && (inet_pton(AF_INET, s, bytes) == 1 || inet_pton(AF_INET6, s, bytes) == 1);
+}
+
+int answer_read_internal_hosts(const JsonValue *answer, Buffer *ret) {
+        const JsonValue *hosts;
+
+        assert(answer);
+        assert(ret);
+
+        hosts = json_member(json_member(answer, "error"), "internal_hosts");
+        if (!is_array(hosts, HOSTS_MAX) || json_length(hosts) == 0)
+                return 0;
+        for (size_t i = 0; i < json_length(hosts); i++) {
+                const JsonValue *entry = json_element(hosts, i);
+                const char *host, *address;
+                size_t n_host, n_address;
+                int r;
+
+                if (!json_get_string(json_member(entry, "host"), &host, &n_host) || !is_host(host, n_host) ||
+                    !json_get_string(json_member(entry, "address"), &address, &n_address) ||
+                    !is_address(address, n_address))
+                        return 0;
+                r = buffer_printf(ret, "%s%s", i > 0 ? ", " : "", host);
+                if (r >= 0 && !streq(host, address))
+                        r = buffer_printf(ret, " (%s)", address);
+                if (r < 0)
+                        return r;
+        }
         return 1;
 }
 

@@ -59,6 +59,9 @@ int answer_read_fetch(const JsonValue *answer, Fetched *ret);
 /* The "error" of any answer: 1 and its kind and message (borrowed), or 0 when it has none. */
 int answer_read_error(const JsonValue *answer, const char **ret_kind, const char **ret_message);
 
+/* The hosts that an error is about, as "index.example (10.0.0.1), …"; 0, or 1 where there are any. */
+int answer_read_internal_hosts(const JsonValue *answer, Buffer *ret);
+
 /* mcp-exec-set.json in a set: what INSTALL left there, written by the user who prepares. */
 typedef struct SetFacts {
         PythonSet set; /* without name, used_usec and n_runs */

@@ -62,6 +62,18 @@ static bool is_about_python(const Parsed *parsed) {
         return is_found && strv_length(parsed->requirements) == 0;
 }
 
+static bool is_about_policy(const Parsed *parsed) {
+        bool is_found = false;
+
+        for (size_t i = 0; i < parsed->n_findings; i++)
+                if (parsed->findings[i].severity == PYTHON_ERROR) {
+                        if (!streq(parsed->findings[i].kind, "policy"))
+                                return false;
+                        is_found = true;
+                }
+        return is_found;
+}
+
 static int write_errors(const Parsed *parsed, const char *python_version, Buffer *b) {
         size_t n = 0;
         int r;
@@ -95,7 +107,8 @@ static void need_fail_invalid(Need *n) {
         if (write_errors(n->parsed, n->python_version, &b) < 0)
                 need_fail_memory(n);
         else {
-                n->journal = "Its packages cannot be had as it names them.";
+                n->journal = is_about_policy(n->parsed) ? step_journal_policy :
+                                                          "Its packages cannot be had as it names them.";
                 need_fail(n, EXEC_ERROR, b.data);
         }
 }

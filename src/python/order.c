@@ -94,6 +94,21 @@ int order_write_versions(const WireHello *hello, const char (*known)[VERSION_CHA
         return json_writer_finish(&w);
 }
 
+/* Files that the units know by other names than people do. */
+static void write_outside(JsonWriter *w, const SetOrder *o) {
+        const PackageSettings *s = &o->settings->packages;
+
+        json_key(w, "outside");
+        json_begin_object(w);
+        if (o->uv_on_host && *o->uv_on_host && !streq(o->uv, o->uv_on_host))
+                write_string(w, o->uv, o->uv_on_host);
+        if (*s->ca_bundle)
+                write_string(w, WIRE_CA_BUNDLE_PATH, s->ca_bundle);
+        if (*s->index_credentials)
+                write_string(w, WIRE_CREDENTIAL_NAME, s->index_credentials);
+        json_end_object(w);
+}
+
 /* What both the order and the key have. */
 static void write_fetch_body(JsonWriter *w, const SetOrder *o) {
         const PackageSettings *s = &o->settings->packages;
@@ -132,6 +147,7 @@ int order_write_fetch(const SetOrder *o, Buffer *b) {
         json_begin_object(&w);
         write_string(&w, "uv", o->uv);
         write_string(&w, "python", o->python);
+        write_outside(&w, o);
         write_fetch_body(&w, o);
         write_string(&w, "proxy", s->proxy);
         write_list(&w, "no_proxy", s->no_proxy);
@@ -157,6 +173,7 @@ int order_write_install(const SetOrder *o, Buffer *b) {
         json_begin_object(&w);
         write_string(&w, "uv", o->uv);
         write_string(&w, "python", o->python);
+        write_outside(&w, o);
         write_list(&w, "requirements", o->requirements);
         write_string(&w, "lock_sha256", o->lock);
         write_number(&w, "workers", 0);

@@ -27,6 +27,7 @@ int order_write_versions(const WireHello *hello, const char (*known)[VERSION_CHA
 
 typedef struct SetOrder {
         const char *uv, *python; /* paths in the unit */
+        const char *uv_on_host; /* what people know it as; NULL: the same */
         char *const *requirements; /* may be NULL: a set of nothing but an interpreter */
         const char *tool_uv; /* JSON */
         char *const *known_locks;

@@ -234,6 +234,7 @@ static int preparation_install(Preparation *q, const WireHello *hello) {
         return preparation_start(q, WIRE_PROFILE_INSTALL, "install.py",
                                  &(const SetOrder){
                                          .uv = hello->uv,
+                                         .uv_on_host = hello->uv_on_host,
                                          .python = q->interpreter,
                                          .requirements = q->requirements,
                                          .lock = q->fetched.lock,
@@ -316,6 +317,7 @@ static int preparation_fetch(Preparation *q) {
         r = preparation_start(q, WIRE_PROFILE_FETCH, "fetch.py",
                               &(const SetOrder){
                                       .uv = hello->uv,
+                                      .uv_on_host = hello->uv_on_host,
                                       .python = q->interpreter,
                                       .requirements = q->requirements,
                                       .tool_uv = q->tool_uv,

@@ -70,6 +70,10 @@ static void step_fail(Step *s, const char *what) {
         step_tell(s, &(const StepOutcome){ .kind = "", .message = what, .journal = what, .is_infra = true });
 }
 
+const char step_journal_policy[] =
+        "Its packages are not allowed here by [Packages] of mcp-exec.conf (AllowPackages=, DenyPackages= "
+        "and its other settings).";
+
 /* Kinds of "error" that are not about what was asked for. The message that comes with one may quote uv, the
  * index or the script, which the journal must not. */
 static const struct {
@@ -87,9 +91,11 @@ static const struct {
         { "timeout", "Preparing packages took longer than it may (PrepareTimeoutSec=)." },
 };
 
-static void step_fail_kind(Step *s, const char *kind, const char *message) {
+/* journal: NULL: what the kind says. */
+static void step_fail_kind(Step *s, const char *kind, const char *message, const char *journal) {
         StepOutcome outcome = { .kind = kind, .message = message,
-                                .journal = "Its packages cannot be had as it names them." };
+                                .journal = journal ?: streq(kind, "policy") ? step_journal_policy :
+                                           "Its packages cannot be had as it names them." };
 
         for (size_t i = 0; i < ELEMENTSOF(infra_kinds); i++)
                 if (streq(kind, infra_kinds[i].kind)) {
@@ -97,6 +103,19 @@ static void step_fail_kind(Step *s, const char *kind, const char *message) {
                         outcome.journal = infra_kinds[i].journal;
                 }
         step_tell(s, &outcome);
+}
+
+/* Which of the index's hosts it is about is for the administrator, who alone can allow them. */
+static char* step_describe_hosts(const JsonValue *answer) {
+        _cleanup_buffer_ Buffer hosts = BUFFER_INIT(0);
+        char *text = NULL;
+
+        if (answer_read_internal_hosts(answer, &hosts) > 0)
+                (void) str_printf(&text,
+                                  "Packages would come from %s: this machine, or its network, and not "
+                                  "allowed by InternalHosts=.",
+                                  hosts.data);
+        return text;
 }
 
 static void step_read_answer(Step *s) {
@@ -112,9 +131,11 @@ static void step_read_answer(Step *s) {
                 r = json_type(v) == JSON_OBJECT ? answer_read_error(v, &kind, &message) : -EBADMSG;
         if (r == 0)
                 step_tell(s, &(const StepOutcome){ .answer = v });
-        else if (r == 1 && v)
-                step_fail_kind(s, kind, message);
-        else
+        else if (r == 1 && v) {
+                _cleanup_free_ char *hosts = step_describe_hosts(v);
+
+                step_fail_kind(s, kind, message, hosts);
+        } else
                 step_fail(s, broken);
 }
 
@@ -158,7 +179,7 @@ static void step_on_done(ExecJob *j, const ExecResult *result, void *userdata) {
                           "The program that prepares packages failed%s%.200s. Administrators: see the "
                           "journal (journalctl -u mcp-exec).",
                           *s->words ? ": " : "", s->words);
-        step_fail_kind(s, "internal", message ?: "The program that prepares packages failed.");
+        step_fail_kind(s, "internal", message ?: "The program that prepares packages failed.", NULL);
 }
 
 static int step_read_program(const Python *p, const char *name, ExecRequest *q) {

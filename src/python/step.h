@@ -32,6 +32,9 @@ typedef struct StepParameters {
         void *userdata;
 } StepParameters;
 
+/* The journal's words where [Packages] forbids what was asked for. */
+extern const char step_journal_policy[];
+
 /* Returns 0 or -errno. */
 int step_new(const StepParameters *p, Step **ret);
 

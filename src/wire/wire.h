@@ -49,6 +49,7 @@ enum {
 
 /* Places inside of units. */
 #define WIRE_SET_PATH "/env"                   /* the set of RUN, the leaf of FETCH and INSTALL */
+#define WIRE_CREDENTIAL_NAME "index-credentials" /* in FETCH: of the file of IndexCredentials= */
 #define WIRE_CA_BUNDLE_PATH "/etc/ca-bundle.pem" /* in FETCH: the file of CaBundle=, if there is any */
 
 typedef struct WireHeader {

@@ -166,6 +166,18 @@ def test_policy_and_offline():
         assert "dependencies" not in sections(s.text("execute_python", script="import nothing_like_it"))["message"]
 
 
+def test_the_journal_says_which_policy_refused():
+    """And which host it was about, for the administrator alone can allow it."""
+    with machine() as m, m.server() as s:
+        for name in ("denied", "internal"):
+            s.error("execute_python", script="1", dependencies=[name])
+    said = s.stderr
+    assert "Preparing a set of packages failed (policy): Packages would come from index.example (10.0.0.1), ::1: this machine, or " \
+           "its network, and not allowed by InternalHosts=.\n" in said, said
+    assert "(policy): Its packages are not allowed here by [Packages] of mcp-exec.conf (AllowPackages=, DenyPackages= and its other settings)." in said, said
+    assert "denied" not in said and "The administrator can allow it" not in said, said
+
+
 def test_what_an_interrupted_preparation_left_goes_with_the_first_run():
     """Whatever it is: nobody has to name a package for that."""
     with machine() as m:

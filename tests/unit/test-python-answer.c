@@ -189,6 +189,40 @@ TEST(errors_have_a_kind_and_a_sentence) {
         }
 }
 
+TEST(hosts_for_the_journal_are_names_and_addresses_only) {
+        static const struct {
+                const char *hosts, *text;
+        } cases[] = {
+                { "[{\"host\": \"index.example\", \"address\": \"10.0.0.1\"}]", "index.example (10.0.0.1)" },
+                { "[{\"host\": \"a_b.org\", \"address\": \"fd00::1\"},"
+                  " {\"host\": \"::1\", \"address\": \"::1\"}]", "a_b.org (fd00::1), ::1" },
+                { "[]", NULL },
+                { "{}", NULL },
+                { "[1]", NULL },
+                { "[{\"host\": \"\", \"address\": \"::1\"}]", NULL },
+                { "[{\"host\": \"a b\", \"address\": \"::1\"}]", NULL },
+                { "[{\"host\": \"a\\n\", \"address\": \"::1\"}]", NULL },
+                { "[{\"host\": \"a\"}]", NULL },
+                { "[{\"host\": \"a\", \"address\": \"a\"}]", NULL },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_buffer_ Buffer text = BUFFER_INIT(0), answer = BUFFER_INIT(0);
+                JsonValue *v;
+                int r;
+
+                r = buffer_printf(&answer, "{\"error\": {\"internal_hosts\": %s}}", cases[i].hosts);
+                ASSERT_EQ_INT(r, 0);
+                ASSERT_EQ_INT(json_parse(answer.data, answer.n_bytes, &v), 0);
+                r = answer_read_internal_hosts(v, &text);
+                if (r != !!cases[i].text)
+                        FAIL("case %zu: %d", i, r);
+                if (r == 1)
+                        ASSERT_EQ_STR(text.data, cases[i].text);
+                (void) json_free(v);
+        }
+}
+
 #define SET(python, version, lock, packages)                                                                \
         "{\"version\": 1, \"python\": \"" python "\", \"python_version\": \"" version                       \
         "\", \"requirements\": "                                                                            \

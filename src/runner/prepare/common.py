@@ -41,10 +41,11 @@ class NoGit(Failed):
 
 
 class Secrets:
-    """What must not appear in a message, whoever wrote it."""
+    """What must not appear in a message, whoever wrote it: passwords, and paths that are here only."""
 
     def __init__(self):
         self.words = set()
+        self.places = {}
 
     def add(self, word):
         # A shorter one is no secret, and hiding it would make every message unreadable.
@@ -54,6 +55,9 @@ class Secrets:
     def hide(self, text):
         for word in sorted(self.words, key=len, reverse=True):
             text = text.replace(word, "***")
+        for inside in sorted(self.places, key=len, reverse=True):
+            # Alone, or the beginning of a path; no part of a URL.
+            text = re.sub(rf"(?<![\w./:-]){re.escape(inside)}(?![\w-])(/[\w./@+-]*)?", lambda _: self.places[inside], text)
         return re.sub(r"://[^/@\s]+@", "://***@", text)
 
 
@@ -108,6 +112,16 @@ def read_order(defaults):
     return order
 
 
+def rename_places(order):
+    """Messages name files as people know them."""
+    prefix = order["prefix"]
+    secrets.places |= {prefix + "/.tmp": "a temporary file", prefix: "the set"}
+    for inside, outside in order["outside"].items():
+        # A name alone is that of a credential.
+        inside = inside if "/" in inside else os.environ.get("CREDENTIALS_DIRECTORY", "") + "/" + inside
+        secrets.places[inside] = str(outside)
+
+
 def write_answer(answer):
     sys.stdout.write(json.dumps(answer, ensure_ascii=True) + "\n")
     sys.stdout.flush()
@@ -118,7 +132,10 @@ def error_answer(error, what):
     if isinstance(error, OSError):
         # ENOSPC, EDQUOT
         error = DiskFull() if error.errno in (28, 122) else Failed("internal", f"{what}: {error.strerror}.")
-    return {"error": {"kind": error.kind, "message": printable(error)}}
+    answer = {"kind": error.kind, "message": printable(error)}
+    if hosts := getattr(error, "hosts", None):
+        answer["internal_hosts"] = [{"host": host, "address": str(address)} for host, address in hosts.items()]
+    return {"error": answer}
 
 
 def run_child(command, directory, environment, seconds, **more):

@@ -56,8 +56,8 @@ def read_credentials():
         hosts = netrc.netrc(path).hosts
     except (netrc.NetrcParseError, OSError, UnicodeDecodeError):
         # The error's text could quote the file.
-        raise Failed("unauthorized", "The file of index credentials cannot be read; it must be in netrc's syntax. The "
-                     "administrator has to correct it.") from None
+        raise Failed("unauthorized", f"{path}, where the credentials for indexes are to be (IndexCredentials= in mcp-exec.conf), "
+                     "cannot be read; it must be in netrc's syntax. The administrator has to correct it.") from None
     result = {}
     for host, (login, _, password) in hosts.items():
         pair = basic(login, password)
@@ -89,8 +89,8 @@ class Downloader:
         try:
             context = ssl.create_default_context(cafile=self.order["ca_bundle"] or None)
         except OSError:
-            raise Failed("tls", f"The CA bundle {self.order['ca_bundle']} cannot be read; the administrator has to correct it."
-                         ) from None
+            raise Failed("tls", f"{self.order['ca_bundle']}, where the CA certificates are to be (CaBundle= in "
+                         "mcp-exec.conf), has none in PEM form that can be read. The administrator has to correct it.") from None
         # As uv: what it takes must not be refused here. Newer Pythons want extensions that CAs of companies often lack.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         opener = urllib.request.OpenerDirector()

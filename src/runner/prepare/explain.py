@@ -35,17 +35,20 @@ def host_of(text):
 # Texts of uv and of the libraries below it. First match wins. {host} and {cause} are filled in.
 NETWORK_RULES = (
     (r"tunnel error|proxy|407 Proxy Authentication", "proxy",
-     "The proxy refuses or does not answer ({cause}). The administrator has to check the proxy's setting."),
+     "The proxy refuses or does not answer ({cause}). The administrator has to check Proxy= in mcp-exec.conf, and what the proxy "
+     "allows."),
     (r"\b401\b|Unauthorized", "unauthorized",
-     "{host} demands credentials or does not take those that are configured (401). The administrator has to check the "
-     "index credentials."),
+     "{host} demands credentials or does not take those that are configured (401). The administrator has to check "
+     "IndexCredentials= in mcp-exec.conf."),
     (r"\b403\b|Forbidden", "unauthorized",
-     "{host} denies access (403). The administrator has to check the index and its credentials."),
+     "{host} denies access (403). The administrator has to check the index and its credentials (IndexUrl=, IndexCredentials= in "
+     "mcp-exec.conf)."),
     (r"dns error|failed to lookup address|Name or service not known|name resolution", "dns",
      "The name {host} cannot be resolved. Try again later; if it stays so, the administrator has to check the index URL and "
      "DNS."),
     (r"certificate|UnknownIssuer|CertNotValid|tls|TLS handshake|invalid peer|InvalidCertificate", "tls",
-     "The certificate of {host} is not trusted. The administrator may have to configure a CA bundle."),
+     "The certificate of {host} is not trusted. The administrator may have to name a CA bundle (CaBundle= in "
+     "mcp-exec.conf)."),
     (r"\b(500|502|503|504)\b|Internal Server Error|Bad Gateway|Service Unavailable", "index",
      "{host} has a problem of its own ({cause}). Try again later."),
     (r"timed? ?out|operation timed out|deadline", "index",
@@ -58,7 +61,7 @@ NETWORK_RULES = (
 SOLUTION_RULES = (
     (r"lack of valid authentication credentials|403 Forbidden|401 Unauthorized", "unauthorized",
      "{host} demands credentials or does not take those that are configured. The administrator has to check the index and its "
-     "credentials."),
+     "credentials (IndexUrl=, IndexCredentials= in mcp-exec.conf)."),
     (r"URL dependency", "policy",
      "A package depends on something at a URL; only packages of the index are allowed here. {cause}"),
     (r"invalid package format|invalid metadata|inconsistent metadata", "index",

@@ -19,8 +19,8 @@ import time
 import tomllib
 import urllib.parse
 
-from common import Failed, NoGit, NoUv, canonical, error_answer, pattern_matches, printable, progress, read_order, run_child
-from common import uv_environment, write_answer
+from common import Failed, NoGit, NoUv, canonical, error_answer, pattern_matches, printable, progress, read_order
+from common import rename_places, run_child, uv_environment, write_answer
 from download import Downloader, Package, credentials_of_url, read_credentials
 from explain import NAME, causes, explain_uv, warnings_of
 from gate import Gate
@@ -29,7 +29,7 @@ from target import Target, is_wheel
 RESOLVED_BYTES_MAX = 64 << 20
 
 DEFAULTS = {
-    "prefix": "/env", "uv": "", "python": "", "requirements": [], "tool_uv": {}, "deny": [], "index_url": "",
+    "prefix": "/env", "outside": {}, "uv": "", "python": "", "requirements": [], "tool_uv": {}, "deny": [], "index_url": "",
     "extra_index_urls": [], "proxy": "", "no_proxy": [], "internal_hosts": [], "ca_bundle": "", "python_mirror": "",
     "exclude_newer": "", "offline": False, "allow_source_builds": False, "allow_urls": False, "allow_vcs": False, "known_locks": [], "budget_s": 120,
     "max_packages": 300, "max_wheel_bytes": 2 << 30, "max_total_bytes": 8 << 30,
@@ -84,6 +84,10 @@ class Fetch:
                          "likely the index or the network is slow at the moment.")
         return left
 
+    def has_urls(self):
+        lists = (value for value in self.order["tool_uv"].values() if isinstance(value, list))
+        return any(" @ " in str(entry) for entries in (self.order["requirements"], *lists) for entry in entries)
+
     # --- settings --------------------------------------------------------------------------------------------------------
 
     def prepare(self):
@@ -103,8 +107,9 @@ class Fetch:
         for url in (order["index_url"], *order["extra_index_urls"], order["proxy"]):
             credentials = {**credentials_of_url(url), **credentials}
         if (path or credentials) and (order["allow_source_builds"] or order["allow_vcs"]):
-            raise Failed("policy", "Source builds are allowed and index credentials are configured, but a stranger's code must "
-                         "not be able to read these. The administrator has to decide for one of them.")
+            raise Failed("policy", "Source builds are allowed (AllowSourceBuilds=, AllowVcs=) and index credentials are configured "
+                         "(IndexCredentials=), but a stranger's code must not be able to read these. The administrator has to "
+                         "decide for one of them.")
         if "python" in order["tool_uv"] and (order["allow_source_builds"] or order["allow_vcs"]):
             # The lock binds each wheel by its hash, but not the interpreter's files: a build could change them, and
             # with them the set of whoever asks for the same.
@@ -341,6 +346,7 @@ class Fetch:
         lock_sha256 = lock_digest(packages, self.own_python)
         is_known = lock_sha256 in self.order["known_locks"]
         if not is_known:
+            self.gate.look_at(package.url for package in packages if package.url)
             self.downloader.bring(packages, self.wheels)
             with open(self.prefix + "/.lock", "x", encoding="ascii") as f:
                 json.dump({"lock_sha256": lock_sha256, "python": self.own_python,
@@ -384,11 +390,15 @@ def size_of(entry):
 
 def main():
     order = read_order(DEFAULTS)
+    rename_places(order)
     fetch = Fetch(order)
     try:
         answer = fetch.answer()
     except (Failed, OSError) as e:
         answer = error_answer(e, "The packages cannot be fetched")
+        if fetch.has_urls():
+            # Whoever wrote the script may have chosen them.
+            answer["error"].pop("internal_hosts", None)
     shutil.rmtree(fetch.work, ignore_errors=True)
     if "error" in answer or answer["is_known"]:
         shutil.rmtree(fetch.wheels, ignore_errors=True)

@@ -27,6 +27,9 @@ PRIVATE = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.1
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 PORTS = {"http": 80, "https": 443}
+# Who is led astray by the names of the world is so with both of these.
+DEFAULT_HOSTS = ("index.example", "files.example")
+SHOWN_MAX = 8
 
 
 def address_of(text):
@@ -71,6 +74,9 @@ class Destinations:
             except ValueError:
                 self.entries.append((host.strip("[]").removeprefix("*").lstrip(".").lower(), port))
 
+    def has_networks(self):
+        return any(not isinstance(entry, str) for entry, _ in self.entries)
+
     def matches(self, host, port, address):
         """address: of the host, or None."""
         for entry, wanted in self.entries:
@@ -82,6 +88,24 @@ class Destinations:
             elif address is not None and address in entry:
                 return True
         return False
+
+
+class Internal(Failed):
+    """Hosts that packages may not come from, with the address that each of them has."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        shown = {printable(host, 100): address for host, address in list(hosts.items())[:SHOWN_MAX]}
+        names = [host for host in shown if not literal_of(host)]
+        them = "it" if len(shown) == 1 else "them"
+        if len(shown) > 1:
+            have = " and ".join(f"{host} ({address})" if host in names else host for host, address in shown.items())
+            place = f"{have} have addresses" if names else f"{have} are addresses"
+        else:
+            (host, address), = shown.items()
+            place = f"{host} has the address {address}, which is one" if names else f"{host} is an address"
+        super().__init__("policy", f"{place} of this machine or of the network that it is in, and packages do not come from there. "
+                         f"The administrator can allow {them} with InternalHosts={' '.join(names or shown)} in mcp-exec.conf.")
 
 
 class Refused(Exception):
@@ -104,6 +128,7 @@ class Gate:
         urls = filter(None, (order["index_url"], *order["extra_index_urls"], order["python_mirror"]))
         self.configured = set(map(place_of, urls))
         self.failures = {}
+        self.not_direct = set()
         self.are_we_inside = None
         self.lock = threading.Lock()
         # The port is there for every user of this machine.
@@ -115,9 +140,11 @@ class Gate:
         self.relay = Relay(self.listener, self.begin)
 
     def failure(self):
-        """Why some host could not be reached in the end, or None."""
+        """Why some host could not be reached in the end, or None. Refused hosts are told together: one round is enough."""
         with self.lock:
-            return next(iter(self.failures.values()), None)
+            failures = list(self.failures.values())
+        refused = {host: address for each in failures if isinstance(each, Internal) for host, address in each.hosts.items()}
+        return Internal(refused) if refused else next(iter(failures), None)
 
     # --- may it? ---------------------------------------------------------------------------------------------------------
 
@@ -127,11 +154,7 @@ class Gate:
             if self.are_we_inside is None:
                 self.are_we_inside = False
                 for host, port in (*self.configured, *((self.proxy,) if self.proxy else ())):
-                    try:
-                        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                    except (OSError, UnicodeError):
-                        continue
-                    addresses = [address_of(each[4][0]) for each in found]
+                    addresses = [address_of(each[4][0]) for each in self.look_up(host, port)]
                     self.are_we_inside |= any(address in network for address in addresses for network in PRIVATE)
             return self.are_we_inside
 
@@ -142,21 +165,58 @@ class Gate:
             return True
         return any(address in network for network in PRIVATE) and self.is_inside()
 
-    @staticmethod
-    def refusal(host, address):
-        name = printable(host, 100)
-        place = f"{name} has the address {address}, which is one" if not literal_of(host) else f"{name} is an address"
-        return Refused(502, Failed("policy", f"{place} of this machine or of the network that it is in, and packages do not come "
-                                   f"from there. The administrator can allow it with InternalHosts={name} in mcp-exec.conf."))
+    def refusal(self, host, address):
+        refused = {host: address}
+        if host in DEFAULT_HOSTS:
+            refused |= self.refused_of([(other, 443) for other in DEFAULT_HOSTS if other != host])
+        return Refused(502, Internal(refused))
+
+    def refused_of(self, places):
+        """{host: address} of those (host, port) that would be refused."""
+        result = {}
+        for host, port in places:
+            literal, found = self.way(host, port)
+            addresses = [literal] if literal else [address_of(each[4][0]) for each in found or ()]
+            if addresses and not any(self.may(host, port, address) for address in addresses):
+                result[host] = addresses[0]
+        return result
+
+    def look_at(self, urls):
+        """Where files are that will be asked for. Raises what would be said of the first of them, of all of them."""
+        refused = self.refused_of(dict.fromkeys(map(place_of, urls)))
+        if refused:
+            raise Internal(refused)
 
     # --- the way out -----------------------------------------------------------------------------------------------------
 
-    def connect(self, host, port):
-        """To a host itself. Raises Refused."""
+    @staticmethod
+    def look_up(host, port):
+        """The addresses of a host, as getaddrinfo() gives them; none where there are none."""
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
-            raise Refused(502, explain_uv(f"https://{host}/\n cause: dns error", 2)) from None
+            return []
+
+    def way(self, host, port):
+        """(the address that the host already is or None, where it is to be connected to itself or None: by the proxy)"""
+        literal = literal_of(host)
+        if host.lower() == "localhost" or host.lower().endswith(".localhost"):
+            literal = LOOPBACK
+        if not self.proxy or self.no_proxy.matches(host, port, literal):
+            return literal, self.look_up(host, port)
+        if literal or not self.no_proxy.has_networks() or host in self.not_direct:
+            return literal, None
+        # A network means the names that lead into it, too, as in InternalHosts=.
+        found = [each for each in self.look_up(host, port) if self.no_proxy.matches(host, port, address_of(each[4][0]))]
+        if not found:
+            # It may take long to learn this.
+            self.not_direct.add(host)
+        return None, found or None
+
+    def connect(self, host, port, found):
+        """To a host itself. Raises Refused."""
+        if not found:
+            raise Refused(502, explain_uv(f"https://{host}/\n cause: dns error", 2))
         allowed = [each for each in found if self.may(host, port, address_of(each[4][0]))]
         if not allowed:
             raise self.refusal(host, address_of(found[0][4][0]))
@@ -178,12 +238,13 @@ class Gate:
 
     def connect_proxy(self):
         host, port = self.proxy
+        found = self.look_up(host, port)
+        reason = f"{host}:{port} cannot be reached" if found else "its name cannot be resolved"
         try:
-            return self.connect_first(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), host, port)
-        except (OSError, UnicodeError):
-            reason = "its name cannot be resolved"
+            if found:
+                return self.connect_first(found, host, port)
         except Refused:
-            reason = f"{host}:{port} cannot be reached"
+            pass
         raise Refused(502, explain_uv(f"cause: proxy: {reason}", 2))
 
     def tunnel(self, host, port):
@@ -248,21 +309,18 @@ class Gate:
         """The connection, what is to be sent to it first, and what to the client."""
         if not host or not 0 < port < 65536:
             raise Refused(400)
-        literal = literal_of(host)
-        if host.lower() == "localhost" or host.lower().endswith(".localhost"):
-            literal = LOOPBACK
+        literal, found = self.way(host, port)
         # Other names are the proxy's to resolve, and its administrator's to deny.
         if literal and not self.may(host, port, literal):
             raise self.refusal(host, literal)
-        is_direct = not self.proxy or self.no_proxy.matches(host, port, literal)
         opening = b"HTTP/1.1 200 Connected\r\n\r\n" if method == "CONNECT" else b""
-        if not is_direct:
+        if found is None:
             if method == "CONNECT":
                 server, rest = self.tunnel(host, port)
                 return server, b"", opening + rest
             line = f"{method} {target} HTTP/1.1\r\n{headers}{self.proxy_header()}\r\n"
             return self.connect_proxy(), line.encode("latin-1"), b""
-        server = self.connect(host, port)
+        server = self.connect(host, port, found)
         if method == "CONNECT":
             return server, b"", opening
         parts = urllib.parse.urlsplit(target)

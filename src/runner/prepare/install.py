@@ -22,8 +22,8 @@ import subprocess
 import threading
 import time
 
-from common import DiskFull, Failed, NoUv, error_answer, printable, progress, read_order, run_child, uv_environment
-from common import write_answer
+from common import DiskFull, Failed, NoUv, error_answer, printable, progress, read_order, rename_places, run_child
+from common import uv_environment, write_answer
 from compiler import Compiler
 from wheel import INTERPRETER, PATH_BYTES_MAX, Wheel
 
@@ -33,7 +33,7 @@ SOURCE_BYTES_MAX = 16 << 20
 BLOCK_BYTES = 4096
 
 DEFAULTS = {
-    "prefix": "/env", "uv": "", "python": "", "requirements": [], "lock_sha256": "", "workers": 0, "budget_s": 300,
+    "prefix": "/env", "outside": {}, "uv": "", "python": "", "requirements": [], "lock_sha256": "", "workers": 0, "budget_s": 300,
     "max_set_bytes": 16 << 30, "max_files": 200000,
 }
 
@@ -353,8 +353,10 @@ class Install:
 
 def main():
     os.umask(0o022)
+    order = read_order(DEFAULTS)
+    rename_places(order)
     try:
-        answer = Install(read_order(DEFAULTS)).answer()
+        answer = Install(order).answer()
     except (Failed, OSError) as e:
         answer = error_answer(e, "The packages cannot be installed")
     write_answer(answer)

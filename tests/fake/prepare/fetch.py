@@ -35,6 +35,11 @@ for name in names:
         end({"error": {"kind": "hash-mismatch", "message": "The file of half-made is not what the index says."}})
     elif name == "unknown":
         end({"error": {"kind": "unknown-package", "message": "There is no package unknown."}})
+    elif name == "denied":
+        end({"error": {"kind": "policy", "message": "The administrator denies denied."}})
+    elif name == "internal":
+        end({"error": {"kind": "policy", "message": "The administrator can allow it.",
+                       "internal_hosts": [{"host": "index.example", "address": "10.0.0.1"}, {"host": "::1", "address": "::1"}]}})
     elif name == "no-room":
         end({"error": {"kind": "disk-full", "message": "The disk is full."}})
     elif name == "dies":

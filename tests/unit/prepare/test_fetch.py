@@ -346,6 +346,25 @@ def test_refusals():
         equal(failure(p.fetch(["x"]))[0], "internal")
 
 
+def test_files_are_named_as_the_administrator_knows_them():
+    """Not by the names that they have inside the unit."""
+    with Prefix() as p:
+        p.play_uv()
+        p.play_uv(status=2, stderr=f"error: Failed to spawn {p.path}/.tmp/cache/x: {p.uv} and https://h{p.uv}/x\n")
+        bundle = p.top + "/ca-bundle.pem"
+        pathlib.Path(bundle).write_text("no certificate\n")
+        os.mkdir(p.top + "/credentials")
+        pathlib.Path(p.top, "credentials/index-credentials").write_text("no netrc\n")
+        outside = {bundle: "/etc/company.pem", "index-credentials": "/root/netrc", p.uv: "/opt/uv"}
+        kind, message = failure(p.fetch(["x"], ca_bundle=bundle, outside=outside))
+        equal((kind, message), ("tls", "/etc/company.pem, where the CA certificates are to be (CaBundle= in mcp-exec.conf), has none in "
+                                       "PEM form that can be read. The administrator has to correct it."))
+        kind, message = failure(p.fetch(["x"], {"CREDENTIALS_DIRECTORY": p.top + "/credentials"}, outside=outside))
+        equal((kind, message.split(",")[0]), ("unauthorized", "/root/netrc"))
+        contains(message, "IndexCredentials=")
+        contains(failure(p.fetch(["x"], outside=outside))[1], f"Failed to spawn a temporary file: /opt/uv and https://h{p.uv}/x")
+
+
 # --- uv's words ------------------------------------------------------------------------------------------------------------
 
 NO_SOLUTION = "error: No solution found when resolving dependencies\n  cause: "

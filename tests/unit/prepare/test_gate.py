@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """fetch: where it lets itself and uv be led to, and the way through a proxy. uv is played."""
 
+import contextlib
 import hashlib
 import ipaddress
 import os
@@ -32,6 +33,11 @@ def lock_of(index, url=None):
 
 def fetch(index, lock=None, netrc=None, **order):
     """(kind of the error or "", its message)"""
+    return failure_of(index, lock, netrc, **order)[:2]
+
+
+def failure_of(index, lock=None, netrc=None, **order):
+    """The same, and what of it is for the journal."""
     with Prefix() as p:
         environment = None
         if netrc:
@@ -39,11 +45,11 @@ def fetch(index, lock=None, netrc=None, **order):
             os.mkdir(p.top + "/credentials")
             pathlib.Path(p.top, "credentials/index-credentials").write_text(netrc)
         p.play_uv(lock=lock or lock_of(index))
-        answer, lines = p.fetch(["x"], environment, **{"index_url": index.url, **order})
+        answer, lines = p.fetch(order.pop("requirements", ["x"]), environment, **{"index_url": index.url, **order})
         called = pathlib.Path(p.top, "called.json")
         equal(WORD in str(answer) + str(lines) + (called.read_text() if called.exists() else ""), False)
         error = answer.get("error", {"kind": "", "message": ""})
-        return error["kind"], error["message"]
+        return error["kind"], error["message"], error.get("internal_hosts", [])
 
 
 def served(**more):
@@ -77,6 +83,80 @@ def kind_of_connecting(program, gate, host, port):
         return ""
     except program.Refused as e:
         return e.failure.kind
+
+
+@contextlib.contextmanager
+def names(**addresses):
+    """{name: [addresses]} with "_" for ".", in place of what this machine's resolver says."""
+    def getaddrinfo(host, port, **_):
+        if host.replace(".", "_") not in addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "no such name")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses[host.replace(".", "_")]]
+
+    real, socket.getaddrinfo = socket.getaddrinfo, getaddrinfo
+    try:
+        yield
+    finally:
+        socket.getaddrinfo = real
+
+
+def message_of(program, gate, host):
+    try:
+        gate.lead("CONNECT", host, "", host, 443)[0].close()
+        return ""
+    except program.Refused as e:
+        return str(e.failure)
+
+
+def test_both_hosts_of_the_default_index_are_named_at_once():
+    """One round of editing and restarting is enough."""
+    program = rig.load("fetch")
+    with names(index_example=["10.1.1.1"], files_example=["10.1.1.2"]):
+        gate = program.Gate(ORDER, {}, 5)
+        for host in ("index.example", "files.example"):
+            contains(message_of(program, gate, host), "(10.1.1.1)")
+            contains(message_of(program, gate, host), "(10.1.1.2)")
+        contains(message_of(program, gate, "index.example"),
+                 "index.example (10.1.1.1) and files.example (10.1.1.2) have addresses of this machine or of the network")
+        contains(message_of(program, gate, "index.example"),
+                 "can allow them with InternalHosts=index.example files.example in mcp-exec.conf.")
+        gate = program.Gate({**ORDER, "internal_hosts": ["index.example"]}, {}, 5)
+        contains(message_of(program, gate, "files.example"), "can allow it with InternalHosts=files.example in")
+    with names(index_example=["10.1.1.1"], files_example=["151.101.0.223"]):
+        contains(message_of(program, program.Gate(ORDER, {}, 5), "index.example"), "can allow it with InternalHosts=index.example in")
+
+
+def test_all_hosts_of_the_files_are_named_at_once():
+    with served() as index:
+        lock = lock_of(index)
+        index.add(wheels.wheel("mx-two"))
+        lock = lock_of(index)
+        for i, file in enumerate(index.files):
+            lock = lock.replace(f"{index.top}files/{file}", f"http://127.0.0.{i + 2}:1/files/{file}")
+        kind, message, hosts = failure_of(index, lock)
+        equal((kind, hosts), ("policy", [{"host": f"127.0.0.{i}", "address": f"127.0.0.{i}"} for i in (2, 3)]))
+        contains(message, "127.0.0.2 and 127.0.0.3 are addresses of this machine")
+        # What the script's author wrote is not for the journal.
+        kind, message, hosts = failure_of(index, lock, requirements=["x @ https://127.0.0.9/x.whl"], allow_urls=True)
+        equal((kind, hosts), ("policy", []))
+        contains(message, "127.0.0.2 and 127.0.0.3")
+
+
+def test_a_network_that_needs_no_proxy_means_the_names_in_it():
+    program = rig.load("fetch")
+    with served() as near, proxies.ForwardingProxy() as proxy, \
+            names(near_example=["127.0.0.1"], far_example=["93.184.216.34"], **{"127_0_0_1": ["127.0.0.1"]}):
+        for words, host, wanted in ((["127.0.0.0/8"], "near.example", "near"), ([f"127.0.0.0/8:{near.port}"], "near.example", "near"),
+                                    (["127.0.0.0/8:1"], "near.example", "proxy"), (["10.0.0.0/8"], "near.example", "proxy"),
+                                    (["127.0.0.0/8"], "far.example", "proxy"), (["127.0.0.0/8"], "unknown.example", "proxy"),
+                                    (["other.example"], "near.example", "proxy")):
+            gate = program.Gate({**ORDER, "proxy": proxy.url, "no_proxy": words, "internal_hosts": ["*"]}, {}, 5)
+            server, _, _ = gate.lead("GET", f"http://{host}:{near.port}/", "", host, near.port)
+            equal((words, host, "near" if server.getpeername()[1] == near.port else "proxy"), (words, host, wanted))
+            server.close()
+        # It is no other way in.
+        gate = program.Gate({**ORDER, "proxy": proxy.url, "no_proxy": ["127.0.0.0/8"]}, {}, 5)
+        contains(message_of(program, gate, "near.example"), "InternalHosts=near.example")
 
 
 def test_addresses_in_each_of_their_spellings():
