@@ -43,3 +43,7 @@ typedef struct AuthHttp {
  * Returns 0 with *ret_principal, AUTH_E_DENIED, AUTH_E_USER or -errno. No message: it would tell a guesser
  * something. */
 int auth_http(const AuthHttp *facts, char **ret_principal);
+
+/* After a reload: whether what let this principal in before does so no longer. A token that has another
+ * secret now is another token. */
+bool auth_http_is_revoked(const AuthHttp *before, const AuthHttp *now, const char *principal);

@@ -83,3 +83,41 @@ int auth_http(const AuthHttp *facts, char **ret_principal) {
                 return str_printf(ret_principal, "token:%s", named->name);
         return str_printf(ret_principal, "%s", is_single ? "token" : "anonymous");
 }
+
+/* Returns the user behind "token:NAME/", or "". */
+static const char* split_named(const char *principal, char name[static ACCESS_NAME_CHARS_MAX + 1]) {
+        const char *p = principal + strlen("token:");
+        size_t n = strcspn(p, "/");
+
+        if (n > ACCESS_NAME_CHARS_MAX)
+                n = 0; /* no token is called so */
+        memcpy(name, p, n);
+        name[n] = 0;
+        return p[n] == '/' ? p + n + 1 : "";
+}
+
+static bool is_named_revoked(const AuthHttp *before, const AuthHttp *now, const char *principal) {
+        char name[ACCESS_NAME_CHARS_MAX + 1];
+        const char *user = split_named(principal, name);
+        const AccessEntry *old = before->access ? access_find(before->access, ACCESS_TOKEN, name) : NULL,
+                          *new = now->access ? access_find(now->access, ACCESS_TOKEN, name) : NULL;
+
+        return !old || !new || !digest_equal(old->digest, new->digest) ||
+               (user[0] != 0 && !new->is_delegating);
+}
+
+bool auth_http_is_revoked(const AuthHttp *before, const AuthHttp *now, const char *principal) {
+        const char *old, *new;
+
+        assert(before && before->settings);
+        assert(now && now->settings);
+        assert(principal);
+
+        if (strncmp(principal, "token:", strlen("token:")) == 0)
+                return is_named_revoked(before, now, principal);
+        if (!streq(principal, "token"))
+                return false;
+        old = before->settings->auth_token;
+        new = now->settings->auth_token;
+        return !old || !new || !secret_equal(old, new);
+}

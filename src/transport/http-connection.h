@@ -32,6 +32,8 @@ struct HttpConnection {
         uint64_t dropping_since_usec, stalled_since_usec; /* the latter 0: it takes what we send */
         struct in6_addr address; /* of the client; IPv4 mapped, zero over a Unix socket */
         unsigned limit_status; /* 503 or 429: one too many, gets its refusal (or its handshake) and goes */
+        bool is_over_share;    /* … because its client has others */
+        char owner[PRINCIPAL_GROUP_CHARS_MAX + 1]; /* whose request was the last one on it; "": nobody's */
         uint64_t waiting_since_usec; /* without a request whose headers are complete */
         HttpRequest *request; /* the one being read or answered */
         HttpRequest *room;    /* for it */

@@ -18,7 +18,7 @@ struct HttpEvents {
         McpPeer *peer;
         McpSink sink;
         size_t n_in_flight;
-        bool is_closing;
+        bool is_closing, is_leaving;
         char id[RANDOM_HEX_ID_CHARS + 1];
         HttpEvents *next, **to_this;
 };
@@ -27,9 +27,10 @@ static HttpEvents* events_from_sink(McpSink *sink) {
         return (HttpEvents*) ((char*) sink - offsetof(HttpEvents, sink));
 }
 
-/* During a graceful stop the stream ends once everything in it is answered. */
+/* Where it shall end, it does once everything in it is answered. */
 static void end_if_drained(HttpEvents *e) {
-        if (e->is_closing || e->n_in_flight > 0 || !e->request->server->listener.is_draining)
+        if (e->is_closing || e->n_in_flight > 0 ||
+            !(e->is_leaving || e->request->server->listener.is_draining))
                 return;
         e->request->is_finished = true;
         http_request_resume(e->request);
@@ -157,11 +158,17 @@ enum MHD_Result http_events_post(HttpRequest *q) {
         return http_reply_accepted(q);
 }
 
+void http_events_leave(HttpEvents *e) {
+        assert(e);
+
+        e->is_leaving = true;
+        mcp_peer_drain(e->peer);
+        end_if_drained(e);
+}
+
 void http_events_drain(HttpServer *s) {
         assert(s);
 
-        for (HttpEvents *e = s->events; e; e = e->next) {
-                mcp_peer_drain(e->peer);
-                end_if_drained(e);
-        }
+        for (HttpEvents *e = s->events; e; e = e->next)
+                http_events_leave(e);
 }

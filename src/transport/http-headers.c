@@ -367,6 +367,10 @@ int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const c
         r = authenticate(q, h);
         if (r <= 0)
                 return r;
+        http_limits_own(q->connection, q->principal);
+        if (q->connection->is_over_share && (q->target != HTTP_TARGET_MCP || !streq(method, "POST")))
+                return refuse(q, q->connection->limit_status, MCP_ERROR_UNAVAILABLE,
+                              http_limits_message(q->connection));
         if (q->target == HTTP_TARGET_METRICS)
                 return check_get(q, method);
         if (q->server->listener.is_draining)

@@ -3,8 +3,11 @@
 /* Connections: how many in all and from one address, and how long one may take to say what it wants. */
 
 #include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
+#include "base/strv.h"
 #include "base/timeutil.h"
 #include "transport/http-request.h"
 
@@ -62,10 +65,42 @@ void http_limits_admit(HttpConnection *c, const struct sockaddr *address) {
                 c->limit_status = MHD_HTTP_TOO_MANY_REQUESTS;
 }
 
+/* Where there is one token for everybody, or none, nobody can be kept from locking out the others. */
+static bool has_shares(const ListenerParameters *p) {
+        return p->is_proxy || (p->access && p->access->n_tokens > 0);
+}
+
+/* As on the Unix socket: a quarter of the places is out of the reach of each client, whatever address it has
+ * and however many users it names. */
+void http_limits_own(HttpConnection *c, const char *principal) {
+        const ListenerParameters *p;
+        size_t max, n = 0;
+        int n_group;
+
+        assert(c);
+        assert(principal);
+
+        p = &c->server->listener.p;
+        max = p->settings->max_connections;
+        n_group = (int) strcspn(principal, "/");
+        (void) snprintf(c->owner, sizeof(c->owner), "%.*s", n_group, principal);
+        if (c->limit_status != 0 || !has_shares(p))
+                return;
+        for (const HttpConnection *i = c->server->connections; i; i = i->next)
+                n += i != c && i->limit_status == 0 && streq(i->owner, c->owner);
+        if (n >= max - max / 4) {
+                c->limit_status = MHD_HTTP_TOO_MANY_REQUESTS;
+                c->is_over_share = true;
+        }
+}
+
 const char* http_limits_message(const HttpConnection *c) {
         assert(c);
         assert(c->limit_status != 0);
 
+        if (c->is_over_share)
+                return "You have too many connections to this server (three quarters of MaxConnections=); "
+                       "close some of them.";
         return c->limit_status == MHD_HTTP_TOO_MANY_REQUESTS ?
                        "Too many connections from this address (MaxConnectionsPerAddress=); try again "
                        "later." :

@@ -102,10 +102,10 @@ void http_request_fail(HttpRequest *q, int error); /* refuses it as well */
 enum MHD_Result http_events_open(HttpRequest *q);
 enum MHD_Result http_events_post(HttpRequest *q);
 HttpEvents* http_events_free(HttpEvents *e);
-void http_events_drain(HttpServer *s); /* each stream ends with the answer to its last request */
+void http_events_leave(HttpEvents *e); /* it ends with the answer to its last request */
+void http_events_drain(HttpServer *s); /* all of them do */
 
-/* http-site.c */
-enum MHD_Result http_site_reply(HttpRequest *q);
+enum MHD_Result http_site_reply(HttpRequest *q); /* http-site.c */
 
 /* http-reply.c */
 extern const McpSinkOps http_sink_ops;

@@ -232,6 +232,7 @@ static size_t http_n_sessions(const Listener *l) {
 static const ListenerOps http_listener_ops = {
         .connected = http_connected,
         .drain = http_drain,
+        .reloaded = http_reloaded,
         .n_sessions = http_n_sessions,
         .free = http_free,
 };

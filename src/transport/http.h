@@ -64,5 +64,9 @@ void http_no_memory_send(HttpServer *s, int fd); /* the last word to one that th
 
 /* http-limits.c */
 void http_limits_admit(HttpConnection *c, const struct sockaddr *address); /* when it is new */
+void http_limits_own(HttpConnection *c, const char *principal); /* each time it is known who asks */
 const char* http_limits_message(const HttpConnection *c);
 int http_limits_start(HttpServer *s); /* watches for slow headers */
+
+/* http-revoke.c */
+void http_reloaded(Listener *l, const ListenerParameters *before);

@@ -395,3 +395,15 @@ void line_transport_drain(LineTransport *t) {
         t->is_drained = !line_is_one_fd(t);
         line_schedule(t);
 }
+
+void line_transport_dismiss(LineTransport *t) {
+        assert(t);
+
+        if (t->is_closed)
+                return;
+        t->is_draining = t->is_drained = true;
+        buffer_done(&t->in);
+        t->n_scanned = 0;
+        t->has_line = false;
+        line_schedule(t);
+}

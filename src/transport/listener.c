@@ -180,9 +180,14 @@ size_t listener_n_sessions(const Listener *l) {
 }
 
 void listener_reload(Listener *l, const Settings *settings, const Access *access) {
+        ListenerParameters before;
+
         assert(l);
         assert(settings);
 
+        before = l->p;
         l->p.settings = settings;
         l->p.access = access;
+        if (!l->is_draining)
+                l->ops->reloaded(l, &before);
 }

@@ -18,6 +18,8 @@ typedef struct ListenerOps {
          * Takes fd on success. Returns 0 or -errno (it is closed then, without a word). */
         int (*connected)(Listener *l, int fd, bool is_over_limit);
         void (*drain)(Listener *l);
+        /* Who may no longer connect is let go: what runs for it is answered, and nothing of it stays. */
+        void (*reloaded)(Listener *l, const ListenerParameters *before);
         size_t (*n_sessions)(const Listener *l); /* NULL: this kind has none */
         Listener* (*free)(Listener *l);
 } ListenerOps;

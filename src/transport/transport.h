@@ -45,6 +45,9 @@ DEFINE_CLEANUP(LineTransport*, line_transport_free);
  * For a graceful stop. */
 void line_transport_drain(LineTransport *t);
 
+/* For a client who may no longer be one: what is in flight is answered, nothing more is begun. */
+void line_transport_dismiss(LineTransport *t);
+
 /* ---- Listeners: accept, check who it is, make a transport; own all connections ---- */
 
 typedef struct Listener Listener;

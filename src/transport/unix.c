@@ -140,6 +140,28 @@ static void unix_drain(Listener *l) {
                 line_transport_drain(c->line);
 }
 
+/* Who may use the socket is decided when it connects, and at a reload once more. */
+static void unix_reloaded(Listener *l, const ListenerParameters *before) {
+        UnixListener *u = (UnixListener*) l;
+        const UnixConnection *last = NULL;
+        bool is_denied = false;
+
+        (void) before;
+        for (UnixConnection *c = u->connections; c; c = c->next) {
+                _cleanup_free_ char *principal = NULL, *message = NULL;
+
+                /* One look-up for all connections of a user that stand together. */
+                if (!last || !streq(last->line->principal, c->line->principal))
+                        is_denied = auth_unix_peer(l->p.settings, c->line->p.input_fd, &principal,
+                                                   &message) == AUTH_E_DENIED;
+                if (message)
+                        log_info("Ending connections after the reload: %s", message);
+                if (is_denied)
+                        line_transport_dismiss(c->line);
+                last = c;
+        }
+}
+
 static Listener* unix_free(Listener *l) {
         UnixListener *u = (UnixListener*) l;
 
@@ -154,6 +176,7 @@ static Listener* unix_free(Listener *l) {
 static const ListenerOps unix_listener_ops = {
         .connected = unix_connected,
         .drain = unix_drain,
+        .reloaded = unix_reloaded,
         .free = unix_free,
 };
 

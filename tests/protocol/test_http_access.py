@@ -126,6 +126,81 @@ def test_wrong_and_missing_tokens_show_in_the_journal_with_the_address_and_do_no
         assert one not in s.errors, s.errors
 
 
+class _Stream:
+    """A request of which the answer stays open; ended tells its text once it has ended."""
+
+    def __init__(self, s, token, method, path, message=None, cut=0, **headers):
+        self.connection = socket.create_connection(s.listening[0].getsockname())
+        body = json.dumps(message).encode() if message else b""
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Accept: application/json, text/event-stream",
+                 "Content-Type: application/json", f"Content-Length: {len(body)}", f"Authorization: Bearer {token}",
+                 *[f"{k.replace('_', '-')}: {v}" for k, v in headers.items()]]
+        self.rest = body[len(body) - cut:]
+        self.text = ""
+        self.connection.sendall("\r\n".join([*lines, "", ""]).encode() + body[:len(body) - cut])
+
+    def read_until(self, *words):
+        self.connection.settimeout(15)
+        while not any(word in self.text for word in words):
+            piece = self.connection.recv(65536)
+            assert piece, self.text
+            self.text += piece.decode()
+
+    def is_silent(self):
+        self.connection.settimeout(0.3)
+        try:
+            return self.connection.recv(65536) and False
+        except TimeoutError:
+            return True
+
+
+def _listen(s, token):
+    prefix = "io.modelcontextprotocol/"
+    listening = _Stream(s, token, "POST", "/mcp", {
+        "jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen", "params": {"notifications": {}, "_meta": {
+            prefix + "protocolVersion": "2026-07-28", prefix + "clientCapabilities": {}}}},
+        MCP_Protocol_Version="2026-07-28", Mcp_Method="subscriptions/listen")
+    listening.read_until("acknowledged")
+    return listening
+
+
+def _listeners_end(change):
+    with serving_tokens(["one"], ["two"]) as (s, file, (one, two)):
+        s.notify.read_on()
+        stream = _Stream(s, one, "GET", "/sse")
+        stream.read_until("sessionId=")
+        listening, others = _listen(s, one), _listen(s, two)
+        half = _Stream(s, one, "POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, cut=5)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            mark = file.parent / "mark"
+            running = pool.submit(call, s, one, f"import time\nopen({str(mark)!r}, 'w').close()\ntime.sleep(1.5)\nprint('done')")
+            harness.wait_until(mark.exists)
+            change(file)
+            s.process.send_signal(signal.SIGHUP)
+            stream.read_until("\r\n0\r\n\r\n")
+            listening.read_until('"id":7,"result":{"resultType":"complete"')
+            half.connection.sendall(half.rest)
+            half.read_until("this token was removed")
+            assert half.text.startswith("HTTP/1.1 401 "), half.text
+            # What ran was let in, and another's is none of it.
+            assert running.result(20)["structuredContent"]["stdout"] == "done\n"
+        assert status(s, one) == 401 and status(s, two) == 200
+        assert others.is_silent()
+        for c in (stream, listening, half, others):
+            c.connection.close()
+
+
+def test_listeners_of_a_removed_token_end_with_the_reload():
+    _listeners_end(lambda file: run("token", "remove", "one", "--file", str(file)))
+
+
+def test_listeners_of_a_token_with_a_new_secret_end_with_the_reload():
+    def change(file):
+        run("token", "remove", "one", "--file", str(file))
+        add(file, "one")
+    _listeners_end(change)
+
+
 def test_mistake_in_the_file_leaves_what_was_in_use():
     with serving_tokens(["one"]) as (s, file, (one,)):
         before = file.read_text()

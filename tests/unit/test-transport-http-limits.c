@@ -129,6 +129,58 @@ TEST(one_address_has_its_share_of_connections_only) {
         http_done(&h);
 }
 
+/* Whatever address they come from: behind a proxy all have one. */
+TEST(one_token_cannot_lock_out_the_others) {
+        static const char text[] =
+                "token a sha256:4b227777d4dd1fc61c6f884f48641d02b4d121d3fd328cb08b5531fcacdabf8a delegate\n"
+                "token b sha256:ef2d127de37b942baad06145e54b0c619a1f22327b2ebbcfbec78f5564afe39d\n";
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int fds[5];
+        Http h;
+
+        http_init(&h, false, NULL);
+        h.settings->max_connections = 4;
+        h.access = access_from(text);
+        listener_reload(h.listener, h.settings, h.access);
+        for (size_t i = 0; i < 4; i++) { /* naming users makes no difference */
+                char headers[64];
+
+                fds[i] = http_connect(&h);
+                (void) snprintf(headers, sizeof(headers), "X-MCP-AUTH: 4\r\nX-MCP-User: u%zu\r\n", i);
+                buffer_consume(&b, b.n_bytes);
+                post_on(&h, fds[i], headers, PING);
+                (void) settle(&h, fds[i], &b);
+                if (i < 3)
+                        ASSERT_EQ_STR(reply_body(&b), PONG);
+        }
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 429 ");
+        ASSERT_CONTAINS(b.data, "Connection: close\r\n");
+        ASSERT_CONTAINS(reply_body(&b), "close some of them");
+        (void) safe_close(fds[3]);
+        (void) fixture_run(&h.f);
+        exchange(&h, "GET /sse HTTP/1.1\r\n" H "X-MCP-AUTH: 4\r\n\r\n", &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 429 ");
+        post(&h, "X-MCP-AUTH: 4\r\n", INITIALIZE, &b);
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 200 ");
+
+        fds[3] = http_connect(&h);
+        buffer_consume(&b, b.n_bytes);
+        post_on(&h, fds[3], "X-MCP-AUTH: 5\r\n", PING);
+        (void) settle(&h, fds[3], &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+
+        (void) safe_close(fds[0]); /* and may come again when it let one go */
+        (void) fixture_run(&h.f);
+        fds[4] = http_connect(&h);
+        buffer_consume(&b, b.n_bytes);
+        post_on(&h, fds[4], "X-MCP-AUTH: 4\r\n", PING);
+        (void) settle(&h, fds[4], &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        for (size_t i = 1; i < ELEMENTSOF(fds); i++)
+                (void) safe_close(fds[i]);
+        http_done(&h);
+}
+
 TEST(handshakes_are_answered_beyond_every_limit) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         Http h;

@@ -138,6 +138,66 @@ TEST(stranger_gets_one_line_with_the_reason) {
         unix_done(&u);
 }
 
+/* As another user where the test is root, whom nobody refuses. */
+TEST(user_who_is_no_longer_allowed_is_let_go_at_a_reload) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int fds[2], status;
+        char number[32];
+        Unix u;
+        pid_t child;
+
+        unix_init(&u);
+        (void) snprintf(number, sizeof(number), "%u", getuid() == 0 ? 65534 : (unsigned) getuid());
+        ASSERT_EQ_INT(settings_set(u.settings, "Server", "AllowUsers", number, &(char*) { NULL }), 0);
+        ASSERT_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+        child = fork();
+        ASSERT_TRUE(child >= 0);
+        if (child == 0) { /* passes on what the server says; says what the test does */
+                char c;
+                int fd;
+
+                (void) safe_close(fds[0]);
+                if (getuid() == 0 && setuid(65534) < 0)
+                        _exit(1);
+                fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+                if (connect(fd, (const struct sockaddr*) &u.address, u.n_address) < 0)
+                        _exit(2);
+                while (read(fds[1], &c, 1) == 1) {
+                        if (send(fd, &c, 1, MSG_NOSIGNAL) < 0)
+                                break;
+                        for (char answer; c == '\n' && read(fd, &answer, 1) == 1;)
+                                if (write(fds[1], &answer, 1) != 1)
+                                        _exit(3);
+                }
+                _exit(0);
+        }
+        (void) safe_close(fds[1]);
+        ASSERT_EQ_INT(fd_set_nonblock(fds[0], true), 0);
+        fixture_send_str(&u.f, fds[0], "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\","
+                                       "\"params\":{\"name\":\"wait\"}}\n");
+        for (uint64_t end = now_monotonic_usec() + 10 * USEC_PER_SEC; u.f.n_waiting == 0;) {
+                ASSERT_TRUE(now_monotonic_usec() < end);
+                (void) sd_event_run(u.f.event, 10 * USEC_PER_MSEC);
+        }
+        listener_reload(u.listener, u.settings, NULL); /* changes nothing for this one */
+        ASSERT_EQ_INT(settings_set(u.settings, "Server", "AllowUsers", "", &(char*) { NULL }), 0);
+        listener_reload(u.listener, u.settings, NULL);
+        (void) fixture_run(&u.f);
+        ASSERT_EQ_UINT(listener_n_connections(u.listener), 1);
+        fixture_release(&u.f); /* what ran is answered */
+        for (uint64_t end = now_monotonic_usec() + 10 * USEC_PER_SEC; fixture_receive(&u.f, fds[0], &b);) {
+                ASSERT_TRUE(now_monotonic_usec() < end);
+                (void) sd_event_run(u.f.event, 10 * USEC_PER_MSEC);
+                if (listener_n_connections(u.listener) == 0)
+                        (void) shutdown(fds[0], SHUT_WR);
+        }
+        ASSERT_EQ_INT(waitpid(child, &status, 0), child);
+        ASSERT_EQ_INT(status, 0);
+        ASSERT_EQ_STR(b.data, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n");
+        (void) safe_close(fds[0]);
+        unix_done(&u);
+}
+
 TEST(connection_beyond_the_limit_is_told_so) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         int fds[3];
