@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What stays of a token after a reload without it: nothing that has no end of its own. What runs is
- * answered, for it was admitted; event streams and subscriptions would live as long as their client likes. */
+ * answered, for it was admitted; event streams and subscriptions would live while their client likes. */
 
 #include "auth/auth.h"
 #include "transport/http-request.h"

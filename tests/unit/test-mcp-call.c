@@ -363,9 +363,9 @@ TEST(batch_reply_too_large_is_replaced_under_its_id) {
 }
 
 #define NOT_BEGUN(id)                                                                                       \
-        "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":-31001,\"message\":\""                         \
-        "not begun, because the replies to what stands before it in the batch are large already; send it "  \
-        "again, in a batch of its own or in none\"}}"
+        "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":-31001,\"message\":\"not begun, "           \
+        "because the replies to what stands before it in the batch are large already; send it again, "      \
+        "in a batch of its own or in none\"}}"
 
 /* A hundred large answers in one turn of the event loop would keep everybody else waiting. */
 TEST(batch_with_large_replies_is_not_begun_any_further) {
