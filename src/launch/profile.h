@@ -100,7 +100,9 @@ typedef struct ProfileRow {
 #define PREPARE_USER "mcp-exec-prepare"
 #define SETS_STATE_DIRECTORY "mcp-exec/sets" /* below /var/lib, as StateDirectory= has it */
 #define SETS_DIRECTORY "/var/lib/" SETS_STATE_DIRECTORY
-#define UV_PATH_INSIDE "/uv"                 /* where uv is mounted that is not below /usr */
+/* Places in the skeleton that no program need stumble over. */
+#define UV_PATH_INSIDE "/var/lib/mcp-exec/uv" /* where uv is mounted that is not below /usr */
+#define TMP_ALIAS "/var/zz/tmp"              /* a link to /tmp that sorts behind /tmp and /var/tmp */
 
 extern const ProfileRow profile_rows[];
 extern const size_t profile_n_rows;

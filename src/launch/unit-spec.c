@@ -198,7 +198,7 @@ static int fill_tools(Property *p, const UnitInput *in) {
 /* In system mode /tmp of a run is mounted by its alias in the skeleton: DynamicUser= owns the name /tmp, and
  * of two entries for one path the tmpfs would be dropped. The alias sorts after it and lands on top. */
 static int fill_tmpfs(Property *p, const UnitInput *in) {
-        const char *tmp = in->is_user || profile_has_leaf(in->profile) ? "/tmp" : "/zz/tmp";
+        const char *tmp = in->is_user || profile_has_leaf(in->profile) ? "/tmp" : TMP_ALIAS;
         const char *const paths[] = { tmp, "/dev/shm" };
         int r;
 

@@ -159,7 +159,7 @@ def test_disks_of_the_whole_machine_cannot_be_flushed():
 
 
 def test_writable_places_are_small_tmpfs_and_nothing_else():
-    code = ("import os, tempfile\nw = []\nfor d in ('/', '/usr', '/etc', '/var', '/var/tmp', '/tmp', '/tmp/work', '/dev', '/dev/shm', '/dev/mqueue', '/run', '/proc', '/zz'):\n"
+    code = ("import os, tempfile\nw = []\nfor d in ('/', '/usr', '/etc', '/var', '/var/tmp', '/tmp', '/tmp/work', '/dev', '/dev/shm', '/dev/mqueue', '/run', '/proc', '/var/zz'):\n"
             "  try:\n    f = os.path.join(d, 'x'); open(f, 'w').close(); os.unlink(f); w.append(d)\n  except OSError: pass\nprint(*w)\n"
             "for d in ('/tmp', '/dev/shm'):\n  s = os.statvfs(d); print(d, s.f_blocks * s.f_frsize, s.f_files < 100000)\n"
             "print(*{l.split()[2] for l in open('/proc/self/mounts') if l.split()[1] in ('/tmp', '/dev/shm')})\n"
@@ -169,6 +169,12 @@ def test_writable_places_are_small_tmpfs_and_nothing_else():
     assert got[0].split() == ["/var/tmp", "/tmp", "/tmp/work", "/dev/shm"], got
     assert got[1] == f"/tmp {64 << 20} True" and got[2] == f"/dev/shm {64 << 20} True", got
     assert got[3] == "tmpfs" and got[4] == "/tmp/work /tmp/home /tmp", got
+
+
+def test_the_root_looks_like_any_other():
+    with Client() as c:
+        assert _lines(c, "import os\nprint(*sorted(os.listdir('/')))") == [
+            "bin dev env etc lib lib64 opt proc root run sbin srv sys tmp usr var"]
 
 
 def test_many_small_files_are_bounded():

@@ -417,8 +417,9 @@ def test_a_user_has_sets_of_their_own():
         hello = launcher.expect(seam.HELLO)
         assert hello["verdict"] == 0, hello
         directory = home / ".local/state/mcp-exec/sets"
-        assert (hello["sets_directory"], hello["uv"], hello["uv_on_host"]) == (str(directory), "/uv", str(program)), hello
-        out = run(launcher, "import subprocess, os\nprint(subprocess.check_output(['/uv'], text=True), end='')\n"
+        inside = "/var/lib/mcp-exec/uv"
+        assert (hello["sets_directory"], hello["uv"], hello["uv_on_host"]) == (str(directory), inside, str(program)), hello
+        out = run(launcher, f"import subprocess, os\nprint(subprocess.check_output(['{inside}'], text=True), end='')\n"
                             "print(os.listdir('/env'))", profile=FETCH, environment=C)
         assert out == "uv of mine\n[]\n", out
         seen = look(launcher, profile=FETCH, environment=C)

@@ -135,7 +135,7 @@ TEST(install_on_a_server) {
         ASSERT_EQ_STR(text, "-Description=mcp-exec: sandbox of one Python program\n"
                             "-" INIT "system" NS "/usr/bin/python3\n"
                             "-DynamicUser=yes\n"
-                            "-TemporaryFileSystem=/zz/tmp" TMPFS_OPTIONS SHM_AND_RUN
+                            "-TemporaryFileSystem=/var/zz/tmp" TMPFS_OPTIONS SHM_AND_RUN
                             "-SystemCallFilter=~syncfs\n"
                             "-LimitFSIZE=1073741824\n"
                             "+Description=mcp-exec: installs packages\n"
@@ -160,7 +160,7 @@ TEST(fetch_on_a_server) {
                             "-UnsetEnvironment=CREDENTIALS_DIRECTORY " UNSET
                             "-DynamicUser=yes\n"
                             "-" BINDS "\n"
-                            "-TemporaryFileSystem=/zz/tmp" TMPFS_OPTIONS SHM_AND_RUN
+                            "-TemporaryFileSystem=/var/zz/tmp" TMPFS_OPTIONS SHM_AND_RUN
                             "-InaccessiblePaths=-+/sys -+/dev/pts -+/dev/ptmx\n"
                             "-PrivateNetwork=yes\n"
                             "-RestrictAddressFamilies=none\n"
@@ -218,12 +218,12 @@ TEST(a_user_has_no_other_user_to_be) {
 TEST(tools_and_credentials_go_where_they_are_needed) {
         static const char *const expected[_WIRE_PROFILE_MAX] = {
                 [WIRE_PROFILE_RUN] = "",
-                [WIRE_PROFILE_PARSE] = "+BindReadOnlyPaths=/opt/uv/uv:/uv\n",
+                [WIRE_PROFILE_PARSE] = "+BindReadOnlyPaths=/opt/uv/uv:/var/lib/mcp-exec/uv\n",
                 [WIRE_PROFILE_FETCH] = "-BindReadOnlyPaths=" NSSWITCH "\n"
-                                       "+BindReadOnlyPaths=/opt/uv/uv:/uv " NSSWITCH
+                                       "+BindReadOnlyPaths=/opt/uv/uv:/var/lib/mcp-exec/uv " NSSWITCH
                                        " /etc/ca.pem:/etc/ca-bundle.pem\n"
                                        "+LoadCredential=index-credentials:/etc/netrc\n",
-                [WIRE_PROFILE_INSTALL] = "+BindReadOnlyPaths=/opt/uv/uv:/uv\n",
+                [WIRE_PROFILE_INSTALL] = "+BindReadOnlyPaths=/opt/uv/uv:/var/lib/mcp-exec/uv\n",
         };
         _cleanup_(settings_freep) Settings *s = settings();
 

@@ -314,7 +314,7 @@ TEST(uv_below_usr_keeps_its_path_and_another_is_mounted) {
         p = find(true, "UvPath", path);
         ASSERT_FALSE(p.has_problem);
         ASSERT_EQ_STR(p.uv, path);
-        ASSERT_EQ_STR(p.uv_inside, "/uv");
+        ASSERT_EQ_STR(p.uv_inside, "/var/lib/mcp-exec/uv");
         packages_done(&p);
         ASSERT_EQ_INT(chmod(path, 0757), 0);
         p = find(true, "UvPath", path);

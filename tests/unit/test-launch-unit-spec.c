@@ -148,7 +148,7 @@ TEST(system_252_word_for_word) {
                             "DynamicUser=yes\n"
                             COMMON_4
                             "KeyringMode=private\n"
-                            ROOT BINDS TMPFS("/zz/tmp") COMMON_5 COMMON_6 COMMON_7 COMMON_8);
+                            ROOT BINDS TMPFS("/var/zz/tmp") COMMON_5 COMMON_6 COMMON_7 COMMON_8);
 }
 
 TEST(user_257_word_for_word) {
@@ -259,8 +259,8 @@ TEST(settings_reach_their_properties) {
         has_line(text, "CPUQuotaPerSecUSec=2500000");
         has_line(text, "LimitFSIZE=6442450944");
         ASSERT_CONTAINS(text,
-                        "TemporaryFileSystem=/zz/tmp:size=3221225472,nr_inodes=999,mode=1777,nodev,nosuid "
-                        "/dev/shm:size=3221225472,nr_inodes=999,");
+                        "TemporaryFileSystem=/var/zz/tmp:size=3221225472,nr_inodes=999,mode=1777,nodev,"
+                        "nosuid /dev/shm:size=3221225472,nr_inodes=999,");
         ASSERT_CONTAINS(text, " -/var/cache/mcp-exec/matplotlib /opt/models:rbind /srv/data:rbind\n");
 }
 
