@@ -77,6 +77,28 @@ static size_t count_of(const EndedSessions *l, uint32_t owner) {
         return n;
 }
 
+static int by_owner(const void *a, const void *b) {
+        const EndedSession *x = a, *y = b;
+
+        return x->owner < y->owner ? -1 : x->owner > y->owner;
+}
+
+/* Whoever filled the list pays for it, as long as that are few. */
+static uint32_t largest_owner(EndedSessions *l) {
+        uint32_t owner = ENDED_EVERYBODY;
+        size_t most = ENDED_LARGE_MIN - 1, n = 0;
+
+        qsort(l->entries, l->n_entries, sizeof(*l->entries), by_owner);
+        for (size_t i = 0; i < l->n_entries; i++) {
+                n = i > 0 && l->entries[i].owner == l->entries[i - 1].owner ? n + 1 : 1;
+                if (n > most && l->entries[i].owner != ENDED_EVERYBODY) {
+                        most = n;
+                        owner = l->entries[i].owner;
+                }
+        }
+        return owner;
+}
+
 /* There is room for the floor: it stands for one entry at least. */
 static void condense(EndedSessions *l, uint32_t owner) {
         EndedSession floor = { .owner = owner };
@@ -121,7 +143,7 @@ int ended_sessions_add(EndedSessions *l, const EndedSession *e, uint32_t now_sec
                 has_changed = true;
         }
         if (l->n_entries >= ENDED_MAX) {
-                condense(l, ENDED_EVERYBODY);
+                condense(l, largest_owner(l));
                 has_changed = true;
         }
         r = push(l, e);

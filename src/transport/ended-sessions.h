@@ -12,9 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one owner, and in all: then everybody's older half goes. */
+/* Of one owner, and in all: then the older half of whoever has most goes, or everybody's where nobody has
+ * many. */
 #define ENDED_OWN_MAX 1024
 #define ENDED_MAX 16384
+#define ENDED_LARGE_MIN 64
 
 #define ENDED_EVERYBODY 0 /* as owner of a floor */
 

@@ -201,11 +201,13 @@ static int load_old(SessionStore *s, const char *directory) {
         if (r <= 0)
                 return r;
         r = ended_sessions_read(&s->ended, s->dir_fd, now_sec());
-        if (r == -EBADMSG) {
-                log_warning("%s/ended-sessions is damaged, so all HTTP sessions have ended", directory);
+        /* The list is written before the key. */
+        if (r == -EBADMSG || r == -ENOENT) {
+                log_warning("%s/ended-sessions is %s, so all HTTP sessions have ended", directory,
+                            r == -ENOENT ? "missing" : "damaged");
                 return 0;
         }
-        if (r < 0 && r != -ENOENT)
+        if (r < 0)
                 return r;
         /* Else the file would grow with what has expired. Unless this works, it is only too long. */
         if (r == ENDED_E_CONDENSED)

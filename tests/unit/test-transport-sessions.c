@@ -221,3 +221,34 @@ TEST(list_is_bounded_in_all) {
         ASSERT_TRUE(!ended_sessions_contain(
                 &l, &(EndedSession) { .tag = 1, .expires_sec = 4 * ENDED_MAX, .owner = 1 }));
 }
+
+TEST(those_who_end_thousands_of_sessions_do_not_end_those_of_others) {
+        _cleanup_(ended_sessions_done) EndedSessions l = {};
+        const EndedSession other = { .tag = 1, .expires_sec = 5, .owner = 1000 },
+                           others_live = { .tag = 2, .expires_sec = 6, .owner = 1000 };
+
+        ASSERT_TRUE(ended_sessions_add(&l, &other, 0) >= 0);
+        for (uint32_t i = 0; i < 3 * ENDED_MAX; i++) {
+                const EndedSession e = { .tag = i + 1, .expires_sec = i + 10, .owner = i % 64 + 1 };
+
+                ASSERT_TRUE(ended_sessions_add(&l, &e, 0) >= 0);
+                ASSERT_TRUE(l.n_entries <= ENDED_MAX);
+        }
+        ASSERT_TRUE(ended_sessions_contain(&l, &other));
+        ASSERT_TRUE(!ended_sessions_contain(&l, &others_live));
+}
+
+/* Where nobody has many, none may be forgotten all the same. */
+TEST(sessions_that_thousands_have_ended_stay_ended) {
+        _cleanup_(ended_sessions_done) EndedSessions l = {};
+
+        for (uint32_t i = 1; i < 3 * ENDED_MAX; i++) {
+                const EndedSession e = { .tag = i, .expires_sec = i, .owner = i };
+
+                ASSERT_TRUE(ended_sessions_add(&l, &e, 0) >= 0);
+                ASSERT_TRUE(l.n_entries <= ENDED_MAX);
+        }
+        for (uint32_t i = 1; i < 3 * ENDED_MAX; i += 97)
+                ASSERT_TRUE(ended_sessions_contain(
+                        &l, &(EndedSession) { .tag = i, .expires_sec = i, .owner = i }));
+}
