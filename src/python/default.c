@@ -128,9 +128,15 @@ int python_attach(Python *p, ExecRequest *request, const PythonScript *script) {
 
 /* ---- The default ---- */
 
-/* A line of the file: without comment, and without the blanks around it. */
+#define DEFAULT_SCRIPT(p)                                               \
+        { .text = "", .dependencies = (p)->default_requirements,        \
+          .lines = (p)->default_lines, .is_prepared_ahead = true }
+
+/* A line of the file: without comment, and without the blanks around it. Returns 1 when something is left,
+ * 0, or -errno. */
 static int add_line(char *line, char ***l) {
         size_t n;
+        int r;
 
         line += strspn(line, " \t\r\f\v");
         for (char *s = line; *s; s++)
@@ -138,16 +144,31 @@ static int add_line(char *line, char ***l) {
                         *s-- = 0;
         for (n = strlen(line); n > 0 && strchr(" \t\r\f\v", line[n - 1]);)
                 line[--n] = 0;
-        return *line ? strv_extend(l, line) : 0;
+        if (!*line)
+                return 0;
+        r = strv_extend(l, line);
+        return r < 0 ? r : 1;
 }
 
-int python_read_requirements(const char *path, char ***ret, char **reterr_message) {
+static bool add_number(unsigned **numbers, size_t n, unsigned number) {
+        unsigned *grown = reallocarray(*numbers, n, sizeof(*grown));
+
+        if (!grown)
+                return false;
+        grown[n - 1] = number;
+        *numbers = grown;
+        return true;
+}
+
+int python_read_requirements(const char *path, char ***ret, unsigned **ret_lines, char **reterr_message) {
+        _cleanup_free_ unsigned *lines = NULL;
         _cleanup_free_ char *text = NULL;
         _cleanup_strv_ char **l = NULL;
+        unsigned n_line = 0;
         char *next;
         int r;
 
-        assert(path && ret && reterr_message);
+        assert(path && ret && ret_lines && reterr_message);
 
         r = file_read(AT_FDCWD, path, REQUIREMENTS_FILE_BYTES_MAX, &text, NULL);
         if (r == -EBADMSG || r == -EFBIG) {
@@ -160,9 +181,12 @@ int python_read_requirements(const char *path, char ***ret, char **reterr_messag
                 next = strchr(line, '\n');
                 if (next)
                         *next++ = 0;
+                n_line++;
                 r = add_line(line, &l);
                 if (r < 0)
                         return r;
+                if (r > 0 && !add_number(&lines, strv_length(l), n_line))
+                        return -ENOMEM;
         }
         if (strv_length(l) > REQUIREMENTS_MAX) {
                 (void) str_printf(reterr_message, "%s has more than %d requirements.", path,
@@ -170,6 +194,7 @@ int python_read_requirements(const char *path, char ***ret, char **reterr_messag
                 return -EBADMSG;
         }
         *ret = TAKE_PTR(l);
+        *ret_lines = TAKE_PTR(lines);
         return 0;
 }
 
@@ -191,9 +216,8 @@ static void default_on_done(const PythonOutcome *outcome, void *userdata) {
 static int default_prepare(Python *p) {
         if (p->default_query)
                 return 0;
-        return python_prepare(p,
-                              &(const PythonScript){ .text = "", .dependencies = p->default_requirements },
-                              NULL, default_on_done, p, &p->default_query);
+        return python_prepare(p, &(const PythonScript) DEFAULT_SCRIPT(p), NULL, default_on_done, p,
+                              &p->default_query);
 }
 
 /* "numpy 2.3.1" for "numpy==2.3.1; …", "numpy" for everything else: what is told of the set before it is
@@ -222,9 +246,10 @@ static int describe_requirements(char *const *requirements, char ***ret) {
  * start anything anew. */
 static int default_begin(Python *p, char **reterr_message) {
         _cleanup_strv_ char **l = NULL, **described = NULL;
+        _cleanup_free_ unsigned *lines = NULL;
         int r;
 
-        r = python_read_requirements(p->default_path, &l, reterr_message);
+        r = python_read_requirements(p->default_path, &l, &lines, reterr_message);
         if (r >= 0)
                 r = describe_requirements(l, &described);
         if (r < 0) {
@@ -235,8 +260,10 @@ static int default_begin(Python *p, char **reterr_message) {
         }
         strv_free(p->default_requirements);
         strv_free(p->default_described);
+        free(p->default_lines);
         p->default_requirements = TAKE_PTR(l);
         p->default_described = TAKE_PTR(described);
+        p->default_lines = TAKE_PTR(lines);
         *p->default_set = 0;
         if (p->default_requirements)
                 return default_prepare(p);
@@ -268,9 +295,7 @@ int python_attach_default(Python *p, ExecRequest *request) {
         /* A file that cannot be read leads to a run that waits for nothing, and is told why. */
         if (!p->default_requirements && !p->default_problem)
                 return 0;
-        return attach(p, request,
-                      &(const PythonScript){ .text = "", .dependencies = p->default_requirements },
-                      /* is_default= */ true);
+        return attach(p, request, &(const PythonScript) DEFAULT_SCRIPT(p), /* is_default= */ true);
 }
 
 void default_facts(const Python *p, PythonFacts *ret) {

@@ -66,6 +66,7 @@ struct Python {
 
         char *default_path; /* of the file that names them; NULL: none */
         char **default_requirements; /* NULL: none */
+        unsigned *default_lines; /* of each of them, in the file */
         char **default_described; /* the same, as they are told of */
         PythonQuery *default_query;
         char *default_problem; /* why they are not there */

@@ -17,6 +17,8 @@ struct Need {
         Python *python; /* NULL: the room has gone */
         Buffer text; /* what PARSE reads of the script */
         char **dependencies;
+        unsigned *lines; /* of the dependencies, where they are a file's; else NULL */
+        bool is_prepared_ahead;
         char *principal, *python_version;
         const NeedHandlers *handlers;
         void *userdata;
@@ -49,50 +51,42 @@ static void need_fail_memory(Need *n) {
 
 /* ---- What PARSE has against it ---- */
 
-/* It names no packages: only the interpreter is missing. */
-static bool is_about_python(const Parsed *parsed) {
+/* All that is wrong is of this kind. */
+static bool is_all_about(const Parsed *parsed, const char *kind) {
         bool is_found = false;
 
         for (size_t i = 0; i < parsed->n_findings; i++)
                 if (parsed->findings[i].severity == PYTHON_ERROR) {
-                        if (!streq(parsed->findings[i].kind, "requires-python"))
-                                return false;
-                        is_found = true;
-                }
-        return is_found && strv_length(parsed->requirements) == 0;
-}
-
-static bool is_about_policy(const Parsed *parsed) {
-        bool is_found = false;
-
-        for (size_t i = 0; i < parsed->n_findings; i++)
-                if (parsed->findings[i].severity == PYTHON_ERROR) {
-                        if (!streq(parsed->findings[i].kind, "policy"))
+                        if (!streq(parsed->findings[i].kind, kind))
                                 return false;
                         is_found = true;
                 }
         return is_found;
 }
 
-static int write_errors(const Parsed *parsed, const char *python_version, Buffer *b) {
+static int write_errors(const Need *need, Buffer *b) {
+        const char *what = need->is_prepared_ahead ? "Nothing was prepared" : "The script was not run";
+        const Parsed *parsed = need->parsed;
         size_t n = 0;
         int r;
 
-        if (python_version && is_about_python(parsed))
-                r = buffer_printf(b, "The script was not run, for this server was started with "
-                                     "--python-version %.20s.", python_version);
+        if (is_all_about(parsed, "requires-python"))
+                r = buffer_printf(b, "%s.\n", what);
+        else if (need->lines) /* each of them says where in the list it is */
+                r = 0;
         else
-                r = buffer_append_str(b, "The script was not run, for its packages cannot be had as it "
-                                         "names them.");
+                r = buffer_printf(b, "%s, for its packages cannot be had as it names them.\n", what);
         for (size_t i = 0; i < parsed->n_findings && r >= 0; i++) {
                 const PythonFinding *f = parsed->findings + i;
 
                 if (f->severity != PYTHON_ERROR || ++n > ERRORS_SHOWN_MAX)
                         continue;
+                if (n > 1)
+                        r = buffer_append_str(b, "\n");
                 /* Some name their lines themselves. */
-                r = buffer_append_str(b, "\n");
                 if (r >= 0 && f->line > 0 && strncmp(f->message, "Line ", strlen("Line ")) != 0)
-                        r = buffer_printf(b, "Line %ju: ", (uintmax_t) f->line);
+                        r = buffer_printf(b, "Line %ju%s: ", (uintmax_t) f->line,
+                                          need->lines ? " of the list" : "");
                 if (r >= 0)
                         r = buffer_append_str(b, f->message);
         }
@@ -104,11 +98,12 @@ static int write_errors(const Parsed *parsed, const char *python_version, Buffer
 static void need_fail_invalid(Need *n) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
 
-        if (write_errors(n->parsed, n->python_version, &b) < 0)
+        if (write_errors(n, &b) < 0)
                 need_fail_memory(n);
         else {
-                n->journal = is_about_policy(n->parsed) ? step_journal_policy :
-                                                          "Its packages cannot be had as it names them.";
+                n->journal = is_all_about(n->parsed, "policy")          ? step_journal_policy :
+                             is_all_about(n->parsed, "requires-python") ? "No interpreter fits." :
+                                                   "Its packages cannot be had as it names them.";
                 need_fail(n, EXEC_ERROR, b.data);
         }
 }
@@ -216,6 +211,17 @@ static void need_on_phase(PreparationClient *c, const char *phase) {
                 n->handlers->on_phase(n, phase, n->userdata);
 }
 
+/* Scripts and lists that name the same share one preparation, which speaks of a script. */
+static int write_about_list(const char *message, Buffer *b) {
+        static const char script[] = "the script";
+        const char *s;
+        int r = 0;
+
+        for (; r >= 0 && (s = strstr(message, script)); message = s + sizeof(script) - 1)
+                r = buffer_printf(b, "%.*sthe list", (int) (s - message), message);
+        return r < 0 ? r : buffer_append_str(b, message);
+}
+
 static void need_on_prepared(PreparationClient *c, SetEntry *e, char *const *warnings, ExecStatus status,
                              const char *message) {
         Need *n = (Need *) ((char *) c - offsetof(Need, preparation));
@@ -224,7 +230,12 @@ static void need_on_prepared(PreparationClient *c, SetEntry *e, char *const *war
         if (e)
                 need_ready(n, e);
         else {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+
                 n->journal = c->journal;
+                /* Without memory for the better words the others have to do. */
+                if (n->lines && write_about_list(message, &b) >= 0)
+                        message = b.data;
                 need_fail(n, status, message);
         }
 }
@@ -307,6 +318,7 @@ static void need_parse(Need *n) {
                 .text = n->text.data,
                 .text_bytes = n->text.n_bytes,
                 .dependencies = n->dependencies,
+                .lines = n->lines,
                 .python_version = n->python_version,
                 .principal = n->principal,
         };
@@ -323,13 +335,16 @@ static void need_parse(Need *n) {
         n->parse = (ParseClient){ .on_parsed = need_on_parsed };
         r = parse_submit(n->python, &input, &n->parse, &parsed);
         if (r == -EMSGSIZE)
-                need_fail(n, EXEC_ERROR, "What the script says about its packages is too much to be read.");
+                need_fail(n, EXEC_ERROR, n->lines ? "The list is too much to be read." :
+                                                    "What the script says about its packages is too much to "
+                                                    "be read.");
         else if (r < 0)
                 need_fail_memory(n);
         else if (parsed)
                 need_take_parsed(n, parsed);
         else if (n->handlers->on_phase)
-                n->handlers->on_phase(n, "reading the script's requirements", n->userdata);
+                n->handlers->on_phase(n, n->lines ? "reading the list" : "reading the script's requirements",
+                                      n->userdata);
 }
 
 void need_start(Need *n) {
@@ -401,6 +416,16 @@ int need_new(Python *p, const PythonScript *script, const char *principal, const
                 if (r < 0)
                         return r;
         }
+        n->is_prepared_ahead = script->is_prepared_ahead;
+        if (script->lines) {
+                size_t n_lines = strv_length(script->dependencies);
+
+                n->lines = calloc(n_lines + 1, sizeof(*n->lines));
+                if (!n->lines)
+                        return -ENOMEM;
+                for (size_t i = 0; i < n_lines; i++)
+                        n->lines[i] = script->lines[i];
+        }
         r = str_copy(&n->python_version, script->python_version);
         if (r >= 0)
                 r = str_copy(&n->principal, principal);
@@ -440,6 +465,7 @@ Need* need_free(Need *n) {
         parsed_unref(n->parsed);
         buffer_done(&n->text);
         strv_free(n->dependencies);
+        free(n->lines);
         free(n->python_version);
         free(n->principal);
         free(n);

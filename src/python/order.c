@@ -55,6 +55,13 @@ int order_write_parse(const ParseOrder *o, Buffer *b) {
         json_key(&w, "script");
         json_string_n(&w, o->script, o->script_bytes);
         write_list(&w, "dependencies", o->dependencies);
+        if (o->lines) {
+                json_key(&w, "lines");
+                json_begin_array(&w);
+                for (size_t i = 0; i < strv_length(o->dependencies); i++)
+                        json_unsigned(&w, o->lines[i]);
+                json_end_array(&w);
+        }
         write_string(&w, "python_version", o->python_version);
         write_bool(&w, "check_syntax", o->wants_syntax);
         write_interpreters(&w, o);

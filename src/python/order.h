@@ -13,6 +13,7 @@ typedef struct ParseOrder {
         const char *script;
         size_t script_bytes;
         char *const *dependencies;
+        const unsigned *lines; /* of the dependencies; may be NULL */
         const char *python_version; /* may be NULL */
         bool wants_syntax;
         const WireHello *hello; /* the interpreters */

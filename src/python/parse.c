@@ -155,6 +155,7 @@ static ParseOrder parse_order(Python *p, const ParseInput *input) {
                 .script = input->text ?: "",
                 .script_bytes = input->text_bytes,
                 .dependencies = input->dependencies,
+                .lines = input->lines,
                 .python_version = input->python_version,
                 .wants_syntax = input->wants_syntax,
                 .hello = python_hello(p),

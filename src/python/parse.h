@@ -19,6 +19,7 @@ typedef struct ParseInput {
         const char *text;
         size_t text_bytes;
         char *const *dependencies;
+        const unsigned *lines; /* of the dependencies; may be NULL */
         const char *python_version, *principal;
         bool wants_syntax;
 } ParseInput;

@@ -216,6 +216,7 @@ Python* python_free(Python *p) {
         memory_done(&p->memory);
         set_index_done(&p->index);
         strv_free(p->default_requirements);
+        free(p->default_lines);
         strv_free(p->default_described);
         free(p->default_path);
         free(p->default_problem);

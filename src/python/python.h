@@ -40,9 +40,11 @@ bool python_has_block(const char *text, size_t text_bytes);
  * called before exec_engine_submit(). Returns 0 or -errno. */
 int python_attach(Python *p, ExecRequest *request, const PythonScript *script);
 
-/* A requirements file's lines as a list; comments and blank lines are left out, what the rest means is for
- * PARSE to say. -EBADMSG with a message when it cannot be one, -errno when it cannot be read. */
-int python_read_requirements(const char *path, char ***ret, char **reterr_message);
+/* A requirements file's lines as a list, and the number of each; comments and blank lines are left out, what
+ * the rest means is for PARSE to say. -EBADMSG with a message when it cannot be one, -errno when it
+ * cannot be read. */
+int python_read_requirements(const char *path, char ***ret, unsigned **ret_lines,
+                             char **reterr_message);
 
 /* The administrator's set: prepared from now on, never evicted, and the environment of every request that
  * python_attach_default() was called for. Such a request waits while it is being made; if it cannot be had,

@@ -14,6 +14,8 @@ typedef struct PythonScript {
         const char *text;
         size_t text_bytes;
         char *const *dependencies; /* a list beside the block; may be NULL */
+        const unsigned *lines; /* of each of them, where they are what stands in a file; else NULL */
+        bool is_prepared_ahead; /* nothing of it is to run */
         const char *python_version; /* asked for on the command line ("3.12"); may be NULL */
 } PythonScript;
 

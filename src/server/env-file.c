@@ -47,6 +47,10 @@ int env_file_read(const char *path, EnvFile *ret, char **reterr_message) {
         assert(reterr_message);
 
         r = file_read(AT_FDCWD, path, FILE_BYTES_MAX, &text, &n_bytes);
+        if (r == -EBADF || r == -EBADMSG || r == -EFBIG) {
+                r = str_printf(reterr_message, "%s is no text file of packages", path);
+                return r < 0 ? r : -EBADMSG;
+        }
         if (r < 0)
                 return r;
         if (!utf8_is_valid(text, n_bytes)) {
@@ -59,7 +63,7 @@ int env_file_read(const char *path, EnvFile *ret, char **reterr_message) {
         } else {
                 r = str_copy(&f.script, "# Only for its packages.\n");
                 if (r >= 0)
-                        r = python_read_requirements(path, &f.requirements, reterr_message);
+                        r = python_read_requirements(path, &f.requirements, &f.lines, reterr_message);
                 f.has_packages = strv_length(f.requirements) > 0;
         }
         if (r < 0)
@@ -74,5 +78,6 @@ void env_file_done(EnvFile *f) {
 
         free(f->script);
         strv_free(f->requirements);
+        free(f->lines);
         *f = (EnvFile) {};
 }

@@ -10,6 +10,7 @@
 typedef struct EnvFile {
         char *script; /* what to run: only the comments of a script, line for line; of a list nothing */
         char **requirements; /* of a list */
+        unsigned *lines; /* of each of them */
         bool has_packages;
 } EnvFile;
 

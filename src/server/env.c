@@ -239,11 +239,18 @@ static int write_script(JsonWriter *w, const void *userdata) {
         json_begin_object(w);
         json_key(w, "script");
         json_string_n(w, f->script, strlen(f->script));
-        json_key(w, "dependencies");
-        json_begin_array(w);
-        STRV_FOREACH(s, f->requirements)
-                json_string(w, *s);
-        json_end_array(w);
+        if (f->lines) {
+                json_key(w, "requirements");
+                json_begin_array(w);
+                STRV_FOREACH(s, f->requirements)
+                        json_string(w, *s);
+                json_end_array(w);
+                json_key(w, "lines");
+                json_begin_array(w);
+                for (size_t i = 0; i < strv_length(f->requirements); i++)
+                        json_unsigned(w, f->lines[i]);
+                json_end_array(w);
+        }
         json_end_object(w);
         return w->error;
 }
@@ -275,7 +282,7 @@ static int prepare_file(const EnvOptions *o, const char *path) {
         r = ask(o, &(const OneCall) {
                 .call = {
                         .client = "mcp-exec env",
-                        .tool = "execute_python",
+                        .tool = "mcp-exec.prepare",
                         .write_arguments = write_script,
                         .userdata = &f,
                         .wants_progress = true,

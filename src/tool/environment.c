@@ -39,16 +39,40 @@ static const char* manager_of(const EnvironmentFacts *f) {
         return f->sandbox->hello.is_user ? "user" : "system";
 }
 
-/* "3.13.5 (/usr/bin/python3)": what will run. A version that is asked for is told with the one that serves
- * it, or alone. */
-static const char* default_interpreter(const EnvironmentFacts *f) {
-        const char *wanted = f->settings->python_version;
+static const char* find_interpreter(const EnvironmentFacts *f, const char *wanted) {
         size_t n = wanted ? strlen(wanted) : 0;
 
         STRV_FOREACH(i, f->interpreters)
                 if (!wanted || (strncmp(*i, wanted, n) == 0 && ((*i)[n] == '.' || (*i)[n] == ' ')))
                         return *i;
-        return wanted ?: f->settings->python;
+        return NULL;
+}
+
+/* "3.13.5 (/usr/bin/python3)": what will run. A version that is asked for is told with the one that serves
+ * it, or alone. */
+static const char* default_interpreter(const EnvironmentFacts *f) {
+        const char *wanted = f->settings->python_version;
+
+        return find_interpreter(f, wanted) ?: wanted ?: f->settings->python;
+}
+
+/* Why no program runs with the version that was asked for, and what to do; NULL: it is there, or all that is
+ * known of an interpreter is that it is some Python 3. */
+static const char* python_problem(const EnvironmentFacts *f) {
+        const char *wanted = f->settings->python_version;
+
+        if (!wanted || !f->sandbox->is_known || strv_length(f->interpreters) == 0 ||
+            find_interpreter(f, wanted))
+                return NULL;
+        STRV_FOREACH(i, f->interpreters)
+                if ((*i)[strcspn(*i, ". ")] != '.')
+                        return NULL;
+        return f->settings->packages.allow_python_downloads ?
+                       "not installed; --python-version asks for it, and it is downloaded before the first "
+                       "program runs" :
+                       "not installed, so no program runs; --python-version asks for it. Start the server "
+                       "without that option, or install it and name it in Python= or ExtraPythons= of "
+                       "mcp-exec.conf";
 }
 
 /* "0.13.9 (/usr/local/bin/uv)" */
@@ -82,10 +106,12 @@ static int append_status(const EnvironmentFacts *f, Buffer *b) {
 static int append_nine(const EnvironmentFacts *f, Buffer *b) {
         const Settings *s = f->settings;
         const WireHello *h = &f->sandbox->hello;
+        const char *problem = python_problem(f);
         bool is_warm = f->python.default_packages || f->python.default_problem;
         int r;
 
-        r = buffer_printf(b, "Python version: %s\n", default_interpreter(f));
+        r = buffer_printf(b, "Python version: %s%s%s\n", default_interpreter(f), problem ? ": " : "",
+                          problem ?: "");
         if (r >= 0)
                 r = append_uv(&f->python, b);
         if (r >= 0)
@@ -282,6 +308,8 @@ static int write_structured(const EnvironmentFacts *f, Buffer *b) {
         json_begin_object(&w);
         write_text(&w, "version", MCP_EXEC_VERSION);
         write_text(&w, "python", default_interpreter(f));
+        if (python_problem(f))
+                write_text(&w, "python_problem", python_problem(f));
         write_strings(&w, "interpreters", f->interpreters);
         write_text(&w, "platform", f->machine.sysname);
         write_text(&w, "machine", f->machine.machine);
@@ -320,6 +348,7 @@ void environment_write_schema(JsonWriter *w) {
         const SchemaProperty properties[] = {
                 { "version", "string", "Of mcp-exec", true, NULL },
                 { "python", "string", "The default interpreter", true, NULL },
+                { "python_problem", "string", "Why no program runs with it, where none does", false, NULL },
                 { "interpreters", "array", "All of them, as far as known", true, strings },
                 { "platform", "string", "The operating system", true, NULL },
                 { "machine", "string", "The architecture", true, NULL },

@@ -147,15 +147,17 @@ static uint64_t pick_wait(const ToolRegistry *registry, const McpCall *call, boo
 }
 
 /* Packages, or an interpreter, that the program may want. Most programs want none and pay nothing. */
-static int want_packages(ToolRegistry *registry, ExecRequest *q, char *const *dependencies) {
+static int want_packages(ToolRegistry *registry, ExecRequest *q, const ExecCallParameters *p) {
         PythonScript script = {
                 .text = q->code,
                 .text_bytes = q->code_bytes,
-                .dependencies = dependencies,
+                .dependencies = p->dependencies,
+                .lines = p->lines,
+                .is_prepared_ahead = p->is_prepared_ahead,
                 .python_version = registry->settings->python_version,
         };
 
-        if (strv_length(dependencies) == 0 && !script.python_version &&
+        if (strv_length(p->dependencies) == 0 && !script.python_version &&
             !python_has_block(q->code, q->code_bytes))
                 return python_attach_default(registry->python, q);
         return python_attach(registry->python, q, &script);
@@ -175,7 +177,7 @@ int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
         r = read_caller(call, p->tool, take_request);
         if (r < 0)
                 return r;
-        r = want_packages(registry, take_request, p->dependencies);
+        r = want_packages(registry, take_request, p);
         if (r < 0)
                 return r;
         r = run_table_submit(registry->runs, take_request, &run_call.run, &message);

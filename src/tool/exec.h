@@ -18,6 +18,8 @@ uint64_t exec_pick_timeout(const Settings *s, const JsonValue *v); /* NULL, and 
 typedef struct ExecCallParameters {
         const char *tool;
         char *const *dependencies; /* beside those of the program's own block; may be NULL */
+        const unsigned *lines;     /* of each of them, where they are what stands in a file; else NULL */
+        bool is_prepared_ahead;    /* the program is there for its packages only */
         bool is_background;
 } ExecCallParameters;
 

@@ -15,6 +15,7 @@ static const Tool *const tools[] = {
         &tool_execute_python,
         &tool_validate_script,
         &tool_check_environment,
+        &tool_prepare,
         &tool_sets,
 };
 

@@ -28,7 +28,7 @@ typedef struct Tool {
 } Tool;
 
 extern const Tool tool_exec, tool_get_run, tool_cancel_run, tool_execute_python, tool_validate_script,
-        tool_check_environment, tool_sets;
+        tool_check_environment, tool_prepare, tool_sets;
 
 /* Head of what a tool hangs on its McpCall, so that a cancel finds its way back. */
 typedef struct ToolCall {

@@ -282,8 +282,17 @@ def test_a_python_version_is_that_of_every_program():
             assert s.text("check_environment").startswith(f"Python version: {platform.python_version()} ({harness.PYTHON})\n")
             assert sections(s.text("execute_python", script="print(1)"))["stdout"] == "1\n\n"
         with m.server("--python-version", "3.5") as s:
-            said = s.error("execute_python", script="print(1)")
-            assert said.startswith("The script was not run, for this server was started with --python-version 3.5.\nNo "), said
+            why = ("No interpreter fits: this server was started with --python-version 3.5; installed: "
+                   f"{platform.python_version()}. Start the server without that option, or install that version and name "
+                   "it in Python= or ExtraPythons=.")
+            for tool, name in (("execute_python", "script"), ("exec", "code")):
+                assert s.error(tool, **{name: "print(1)"}) == "The script was not run.\n" + why
+            assert s.text("validate_script", script="print(1)") == "INVALID: " + why
+            answer = s.tool("check_environment")
+            assert answer["content"][0]["text"].startswith(
+                "Python version: 3.5: not installed, so no program runs; --python-version asks for it. Start the server without "
+                "that option, or install it and name it in Python= or ExtraPythons= of mcp-exec.conf\n"), answer
+            assert answer["structuredContent"]["python_problem"].startswith("not installed, so no program runs; "), answer
 
 
 def _env(path, *arguments):
@@ -318,9 +327,58 @@ def test_env_prepares_lists_and_removes():
         done = _env(service, "prepare", str(m.where / "bad.txt"), str(m.where / "absent.txt"))
         assert done.returncode == 1 and b"bad.txt: There is no package unknown." in done.stderr, done
         assert b"absent.txt" in done.stderr, done
+        (m.where / "bad.txt").write_text("unsolvable\n")
+        done = _env(service, "prepare", str(m.where / "bad.txt"))
+        assert b"bad.txt: Thus the list's requirements have no solution, and the list not either." in done.stderr, done
+        (m.where / "bad.py").write_text('# /// script\n# dependencies = ["b=1"]\n# ///\n')
+        done = _env(service, "prepare", str(m.where / "bad.py"))
+        assert done.returncode == 1 and (b"bad.py: Nothing was prepared, for its packages cannot be had as it names them.\n"
+                                         in done.stderr) and b"bad.py: Line 2: The dependency 'b=1'" in done.stderr, done
+        os.mkfifo(m.where / "fifo")
+        done = _env(service, "prepare", str(m.where / "fifo"))
+        assert done.returncode == 1 and done.stderr.endswith(b"fifo is no text file of packages\n"), done
         (m.where / "empty.txt").write_text("# nothing\n")
         done = _env(service, "prepare", str(m.where / "empty.txt"))
         assert done.returncode == 1 and b"names no packages" in done.stderr, done
+
+
+def test_a_list_that_is_at_fault_is_told_by_its_lines():
+    with harness.directory() as where:
+        bad = where / "bad.txt"
+        bad.write_text("# ours\n\n  demo==1.0  # pinned\nother=2\n\n-r more.txt\n")
+        first = "Line 4 of the list: 'other=2' is not a requirement: a version is compared with '==', not '='."
+        second = "Line 6 of the list: '-r more.txt' is an option of a package client;"
+        with machine(f"DefaultRequirements={bad}") as m:
+            with m.server() as s:
+                hint = s.tool("exec", code="print(1)")["structuredContent"]["hints"][0]
+                assert hint.startswith("The packages that this server offers to all programs were missing in this run. "
+                                       + first) and " " + second in hint, hint
+                problem = s.tool("check_environment")["structuredContent"]["packages"]["default_problem"]
+                assert problem.startswith(first), problem
+            assert f"The packages of DefaultRequirements= cannot be had: {first}" in s.stderr, s.stderr
+        if os.geteuid() != 0:
+            return  # the service admits root only
+        with machine() as m, m.serve() as service:
+            done = _env(service, "prepare", str(bad))
+            lines = done.stderr.decode().splitlines()
+            assert done.returncode == 1 and len(lines) == 2, done
+            assert f"{bad}: {first}" in lines[0] and f"{bad}: {second}" in lines[1], done
+            assert "dependencies[" not in done.stderr.decode() and "was not run" not in done.stderr.decode(), done
+
+
+def test_a_preparation_is_recorded_as_one():
+    with harness.directory() as where, machine() as m:
+        (where / "list.txt").write_text("demo\n")
+        with m.server("--verbose") as s:
+            result = s.ask("tools/call", {"name": "mcp-exec.prepare", "arguments": {
+                "script": "# nothing", "requirements": ["demo"], "lines": [1]}}, "prepare")["result"]
+            assert result["structuredContent"]["status"] == "ok", result
+            for arguments, said in (({"requirements": ["demo"], "lines": [1, 2]}, "lines must have an element for each of "
+                                     "requirements"), ({"requirements": ["demo"], "lines": [0]}, "lines must be numbers from 1 on")):
+                result = s.ask("tools/call", {"name": "mcp-exec.prepare", "arguments": {"script": "#", **arguments}}, said)
+                assert result["result"]["isError"] and result["result"]["content"][0]["text"] == said, result
+            assert "mcp-exec.prepare" not in s.tools
+        assert len(re.findall(r"Run [0-9a-f]+ of mcp-exec\.prepare for ", s.stderr)) == 1, s.stderr
 
 
 def test_run_tells_a_person_what_it_waits_for():

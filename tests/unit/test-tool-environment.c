@@ -76,6 +76,19 @@ TEST(environment_tells_the_versions_that_the_programs_say) {
         s->settings->python_version = (char*) "3.12";
         ASSERT_CONTAINS(environment(s, &info), "\"Python version: 3.12 (/x/python3.12)\\nuv");
         s->settings->python_version = (char*) "3.1";
+        answer = environment(s, &info);
+        ASSERT_CONTAINS(answer, "\"Python version: 3.1: not installed, so no program runs; --python-version "
+                                "asks for it. Start the server without that option, or install it and name "
+                                "it in Python= or ExtraPythons= of mcp-exec.conf\\nuv");
+        ASSERT_CONTAINS(answer, "\"python\":\"3.1\",\"python_problem\":\"not installed, so no program "
+                                "runs; ");
+        s->settings->packages.allow_python_downloads = true;
+        ASSERT_CONTAINS(environment(s, &info), "\"Python version: 3.1: not installed; --python-version "
+                                               "asks for it, and it is downloaded before the first program "
+                                               "runs\\nuv");
+        s->settings->packages.allow_python_downloads = false;
+        (void) strcpy(info.hello.interpreters[0], "/x/python");
+        s->python.facts.versions[0] = "";
         ASSERT_CONTAINS(environment(s, &info), "\"Python version: 3.1\\nuv");
         s->settings->python_version = NULL;
         setup_free(s);

@@ -24,7 +24,7 @@ INTERPRETERS_MAX = 64
 READ_CPU_SECONDS = 5     # far more than anything takes that somebody wrote
 SYNTAX_SECONDS = 10
 SYNTAX_MEMORY_BYTES = 1 << 30
-DEFAULTS = {"script": "", "dependencies": [], "python_version": "", "check_syntax": True,
+DEFAULTS = {"script": "", "dependencies": [], "lines": [], "python_version": "", "check_syntax": True,
             "read_cpu_s": READ_CPU_SECONDS, "interpreters": [], "policy": {}}
 
 ERROR, WARNING = "error", "warning"
@@ -99,7 +99,7 @@ class Reader:
         self.block = None
 
     def read_list(self, entries, name, place):
-        """Some requirements. name(i, entry) says in a sentence where an entry stands, place(entry) in numbers."""
+        """Some requirements. name(i, entry) says in a sentence where an entry stands, place(i, entry) in numbers."""
         result = []
         for i, entry in enumerate(entries[:REQUIREMENTS_MAX + 1]):
             if i == REQUIREMENTS_MAX:
@@ -108,7 +108,7 @@ class Reader:
             try:
                 result.append(read_requirement(entry, self.policy))
             except Refused as e:
-                line, column = place(entry) if isinstance(entry, str) else (0, 0)
+                line, column = place(i, entry) if isinstance(entry, str) else (0, 0)
                 self.findings.error(e.kind, f"{name(i, entry)} {e}.", line, column)
         return result
 
@@ -127,7 +127,7 @@ class Reader:
                                 *block.place_of_key("dependencies"))
         else:
             self.requirements.update(self.read_list(dependencies, lambda i, entry: f"The dependency {shown(entry)}",
-                                                    block.place))
+                                                    lambda i, entry: block.place(entry)))
         self.read_requires_python(metadata.get("requires-python", ""))
         tool = metadata.get("tool", {})
         if not isinstance(tool, dict):
@@ -175,7 +175,8 @@ class Reader:
                     self.tool_uv[key] = value
             elif key in TOOL_UV_LISTS and isinstance(value, list):
                 self.tool_uv[key] = sorted(set(self.read_list(
-                    value, lambda i, entry, key=key: f"The entry {shown(entry)} of 'tool.uv.{key}'", self.block.place)))
+                    value, lambda i, entry, key=key: f"The entry {shown(entry)} of 'tool.uv.{key}'",
+                    lambda i, entry: self.block.place(entry))))
             else:
                 self.findings.error("policy", f"'tool.uv.{printable(key, 60)}' in the block is not taken: where packages "
                                     "come from is the administrator's to say. Taken are "
@@ -198,9 +199,12 @@ class Reader:
         self.block = find_block(script, self.findings)
         if self.block is not None:
             self.read_block()
-        entries = self.order["dependencies"]
-        self.requirements.update(self.read_list(entries, lambda i, entry: f"dependencies[{i}] {shown(entry)}",
-                                                lambda entry: (0, 0)))
+        entries, lines = self.order["dependencies"], self.order["lines"]
+        if lines:  # of a file
+            self.requirements.update(self.read_list(entries, lambda i, entry: shown(entry), lambda i, entry: (lines[i], 0)))
+        else:
+            self.requirements.update(self.read_list(entries, lambda i, entry: f"dependencies[{i}] {shown(entry)}",
+                                                    lambda i, entry: (0, 0)))
         if len(self.requirements) > REQUIREMENTS_MAX:
             self.findings.error("limit", f"There are {len(self.requirements)} dependencies; {REQUIREMENTS_MAX} are allowed.")
 
@@ -240,10 +244,12 @@ class Reader:
         if self.requires_python:
             reasons.append(f"the script requires Python {self.requires_python}")
         if wanted:
-            reasons.append(f"version {wanted} is asked for")
+            reasons.append(f"this server was started with --python-version {wanted}")
         have = ", ".join(str(version) for _, _, version in versions) or "none"
+        remedy = (" Start the server without that option, or install that version and name it in Python= or ExtraPythons=."
+                  if wanted and not any(version.release[:len(prefix)] == prefix for _, _, version in versions) else "")
         self.findings.error("requires-python", f"No interpreter fits: {' and '.join(reasons) or 'there is none'}; "
-                            f"installed: {have}.", line, column)
+                            f"installed: {have}.{remedy}", line, column)
         return -1, None, None
 
     @staticmethod

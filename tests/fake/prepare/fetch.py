@@ -40,6 +40,9 @@ for name in names:
     elif name == "internal":
         end({"error": {"kind": "policy", "message": "The administrator can allow it.",
                        "internal_hosts": [{"host": "index.example", "address": "10.0.0.1"}, {"host": "::1", "address": "::1"}]}})
+    elif name == "unsolvable":
+        end({"error": {"kind": "no-solution", "message": "Thus the script's requirements have no solution, and the script "
+                       "not either."}})
     elif name == "no-room":
         end({"error": {"kind": "disk-full", "message": "The disk is full."}})
     elif name == "dies":

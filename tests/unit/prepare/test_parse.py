@@ -269,6 +269,26 @@ def test_places_of_requirements():
     contains(messages(dependencies=["a", "b=1"]), "dependencies[1] 'b=1'")
 
 
+def test_a_files_requirements_have_its_lines():
+    entries = ["a", "b=1", "c", "-r d"]
+    equal(findings(dependencies=entries, lines=[2, 5, 6, 9]),
+          [("error", "requirement", 5, 0), ("error", "requirement", 9, 0)])
+    said = messages(dependencies=entries, lines=[2, 5, 6, 9])
+    equal(said.startswith("'b=1' is not a requirement: "), True)
+    contains(said, " | '-r d' is an option of a package client;")
+
+
+def test_a_version_that_is_not_there_is_the_options_fault():
+    equal(messages(python_version="3.5"),
+          "No interpreter fits: this server was started with --python-version 3.5; installed: "
+          f"{platform.python_version()}. Start the server without that option, or install that version and name it in "
+          "Python= or ExtraPythons=.")
+    mine = ".".join(platform.python_version().split(".")[:2])
+    equal(messages("# /// script\n# requires-python = '<3.5'\n# ///\n", python_version=mine),
+          f"No interpreter fits: the script requires Python <3.5 and this server was started with --python-version {mine}; "
+          f"installed: {platform.python_version()}.")
+
+
 def test_too_many():
     equal([f[:2] for f in findings(dependencies=[f"p{i}" for i in range(201)])], [("error", "limit")])
     answer = parse(dependencies=["?"] * 150)
