@@ -30,15 +30,7 @@ def test_a_repository_is_fetched_and_built_where_that_is_allowed():
         os.mkdir(index.repositories)
         commit = sources.repository(index.repositories, "mx-vcs", LOOK)
         url = f"mx-vcs @ git+{index.top}git/mx-vcs.git"
-        script = """
-import socket, mx_vcs
-print(mx_vcs.report)
-try:
-    socket.create_connection(("127.0.0.1", PORT), 5)
-    print("connected")
-except OSError:
-    print("no network")
-""".replace("PORT", str(index.port))
+        script = sources.without_network("mx_vcs", "report", index)
         assert output(client, script, f"{url}@{commit}") == "[null, false, false]\nno network\n"
         # The same wheel again is the same set.
         assert output(client, script, url) == "[null, false, false]\nno network\n"

@@ -7,7 +7,6 @@ import pathlib
 import select
 import socket
 import subprocess
-import threading
 import urllib.parse
 
 import wheels
@@ -33,7 +32,7 @@ class Authority:
             subprocess.run(["openssl", *command.split()], check=True, capture_output=True)
 
 
-class ForwardingProxy:
+class ForwardingProxy(wheels.Served):
     """Forwards GET and CONNECT. requests: what it was asked for, by those it let in; n_refused: of the others."""
 
     def __init__(self, user=None, password=None):
@@ -79,11 +78,3 @@ class ForwardingProxy:
 
         self.server = wheels.Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()

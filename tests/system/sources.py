@@ -88,3 +88,16 @@ def answer_of_git(directory, method, path, headers, body):
     head, _, content = done.stdout.partition(b"\r\n\r\n")
     told = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
     return int(told.pop("Status", "200").split()[0]), told, content
+
+
+def without_network(module, name, index):
+    """A script that prints what a module has, and whether the index can be reached from where it runs."""
+    return f"""
+import socket, {module}
+print({module}.{name})
+try:
+    socket.create_connection(("127.0.0.1", {index.port}), 5)
+    print("connected")
+except OSError:
+    print("no network")
+"""

@@ -68,32 +68,31 @@ def phases(client):
     return [m["params"].get("message", "") for m in client.notifications("notifications/progress")]
 
 
+def killed_at_the_index(index, dependency, path):
+    """Each victim while the index takes its time over a path; then it does not any more."""
+    for victim in "unit", LAUNCHER, DAEMON:
+        index.requests.clear()
+        killed_in(FETCHES, victim, dependency, lambda _: path in index.requests)
+    with Client() as client:
+        index.behaviours.clear()
+        module = dependency.replace("-", "_")
+        assert output(client, f"import {module}; print({module}.x)", dependency) == "1\n"
+        nothing_is_left()
+        assert len(complete()) == 1, names()
+
+
 @timeout(240)
 def test_killed_while_resolving():
     with packages() as index:
         index.add(wheels.wheel("mx-hangs", "1.0", {"mx_hangs.py": "x = 1\n"}))
         index.behaviours["mx-hangs"] = "hang"
-        for victim in "unit", LAUNCHER, DAEMON:
-            index.requests.clear()
-            killed_in(FETCHES, victim, "mx-hangs", lambda _: "/simple/mx-hangs/" in index.requests)
-        with Client() as client:
-            del index.behaviours["mx-hangs"]
-            assert output(client, "import mx_hangs; print(mx_hangs.x)", "mx-hangs") == "1\n"
-            nothing_is_left()
-            assert len(complete()) == 1, names()
+        killed_at_the_index(index, "mx-hangs", "/simple/mx-hangs/")
 
 
 @timeout(240)
 def test_killed_while_fetching():
     with packages() as index:
-        for victim in "unit", LAUNCHER, DAEMON:
-            index.requests.clear()
-            killed_in(FETCHES, victim, "mx-slow", lambda _: "/files/mx_slow-1.0-py3-none-any.whl" in index.requests)
-        with Client() as client:
-            del index.behaviours["mx_slow-1.0-py3-none-any.whl"]
-            assert output(client, "import mx_slow; print(mx_slow.x)", "mx-slow") == "1\n"
-            nothing_is_left()
-            assert len(complete()) == 1, names()
+        killed_at_the_index(index, "mx-slow", "/files/mx_slow-1.0-py3-none-any.whl")
 
 
 @timeout(120)

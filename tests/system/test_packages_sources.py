@@ -32,17 +32,6 @@ def secure(*settings):
             yield index, directory
 
 
-NO_NETWORK = """
-import socket, mx_direct
-print(mx_direct.x)
-try:
-    socket.create_connection(("127.0.0.1", PORT), 5)
-    print("connected")
-except OSError:
-    print("no network")
-"""
-
-
 @timeout(180)
 @one_release
 def test_a_direct_url_is_fetched_where_that_is_allowed():
@@ -51,7 +40,7 @@ def test_a_direct_url_is_fetched_where_that_is_allowed():
     with secure("AllowDirectUrls=yes") as (index, _), Client() as client, wheels.Index(tls=index.tls) as other:
         index.files[file] = other.files[file] = content
         url = f"mx-direct @ {index.top}files/{file}"
-        script = NO_NETWORK.replace("PORT", str(index.port))
+        script = sources.without_network("mx_direct", "x", index)
         assert output(client, script, url) == "5\nno network\n"
         assert output(client, script, f"{url}#sha256={digest}", "mx-base") == "5\nno network\n"
         text = refusal(client, f"{url}#sha256={'0' * 64}")

@@ -170,7 +170,21 @@ class Server(http.server.ThreadingHTTPServer):
         """Clients go when they like."""
 
 
-class Index:
+class Served:
+    """Who has a server, which works for the time of a with statement."""
+
+    server = None
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Index(Served):
     """A package index (PEP 503, on demand with PEP 658's metadata) and a file server on a port of loopback.
 
     behaviours: {project or file: what it does instead}, of "401", "403", "500", "503", "404", "garbage", "hang", "slow",
@@ -197,16 +211,10 @@ class Index:
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         self.top = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}/"
         self.url = self.top + "simple/"
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
 
     def __exit__(self, *_):
         self.stopping.set()
-        self.server.shutdown()
-        self.server.server_close()
+        super().__exit__()
 
     def add(self, file_and_content, sha256=None, yanked=None, requires_python=None, url=None, has_metadata=False,
             time=None):
@@ -344,7 +352,7 @@ class Index:
         return Handler
 
 
-class Proxy:
+class Proxy(Served):
     """A proxy that refuses everything with one status."""
 
     def __init__(self, status=403, port=0):
@@ -365,14 +373,6 @@ class Proxy:
 
         self.server = Server(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 def catalogue(index):
