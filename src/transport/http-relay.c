@@ -25,7 +25,7 @@
 
 /* A head in more pieces is somebody's who plays for time: each is a reason to look at it again. */
 #define PIECES_MAX 256U
-#define PIECE_BYTES (16 * KIB)
+#define PIECE_BYTES (64 * KIB)
 /* Read of one that was refused. */
 #define DRAINED_BYTES_MAX HTTP_BODY_BYTES_MAX
 
