@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Copies bytes both ways until the client has had enough.
+/* Lines both ways until the client has had enough.
  *
- *   stdin  ──► to_service ──► socket     at its end: shutdown(SHUT_WR), then the service cancels
- *   stdout ◄── to_client  ◄── socket     at its end: we are done
- */
+ *   stdin  ──► input ──────► socket     at its end: shutdown(SHUT_WR), then the service cancels
+ *   stdout ◄── to_client ◄── replies ◄── socket     at its end: see service_lost()
+ *
+ * A service that stops reads and answers what was written to it, and then ends the connection; one that is
+ * killed does not. Either way nothing that it has read whole is ever sent again: it may have run. */
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,67 +18,204 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/strv.h"
 #include "base/timeutil.h"
+#include "server/bridge-handshake.h"
 #include "server/bridge.h"
 #include "server/command.h"
 #include "server/out-queue.h"
+#include "server/pending-calls.h"
+#include "server/system-socket.h"
+#include "transport/transport.h"
 
 /* Reading stops while this much waits for the other side: memory is bounded, and pressure reaches the
- * sender. */
+ * sender. A line may be longer. */
 #define QUEUE_BYTES_MAX (256 * KIB)
 #define CHUNK_BYTES (64 * KIB)
 
 /* After the client's end of file the service has this long to end the conversation. */
 #define GOODBYE_USEC (2 * USEC_PER_SEC)
 
+/* A service that is being restarted answers first what runs, and its socket may be restarted as well. */
+#define RECONNECT_USEC (90 * USEC_PER_SEC)
+#define ABSENT_USEC (5 * USEC_PER_SEC)
+#define RETRY_MSEC 200
+
+#define LOST_MESSAGE \
+        "The system service ended before it answered. Whether the call was carried out is not known; send " \
+        "it again if that does no harm."
+
 enum { POLL_STDIN, POLL_STDOUT, POLL_SERVICE, POLL_SIGNALS, _POLL_MAX };
 
 typedef struct Bridge {
+        const char *path;
         int service_fd, signal_fd;
         bool has_input_ended, has_shut_down;
-        bool is_refused; /* the service takes no more: it is stopping */
-        uint64_t end_usec; /* after the client's end of file */
-        OutQueue to_service, to_client;
+        bool is_refused;     /* the service takes no more: it is stopping */
+        bool is_absent;      /* it was not there when last asked */
+        uint64_t end_usec;   /* after the client's end of file */
+        Buffer input;        /* lines, and the begin of one */
+        size_t n_line_bytes; /* of the first line; 0: it is not whole, and n_scanned bytes of it were seen */
+        size_t n_scanned, n_sent;
+        bool is_overlong;    /* the first line is no longer kept whole */
+        Buffer replies;      /* the begin of a line */
+        OutQueue to_client;
+        PendingCalls calls;
+        Handshake handshake;
         int exit_status; /* < 0: go on */
 } Bridge;
 
-/* Returns the number of bytes moved into the queue, 0 at the end of file, -EAGAIN or another -errno. */
-static ssize_t fill(OutQueue *q, int fd) {
-        char chunk[CHUNK_BYTES];
+/* Returns the number of bytes read, 0 at the end of file, -EAGAIN or another -errno. */
+static ssize_t fill(Buffer *b, int fd) {
+        void *room;
         ssize_t n;
         int r;
 
-        n = read(fd, chunk, sizeof(chunk));
+        r = buffer_reserve(b, CHUNK_BYTES, &room);
+        if (r < 0)
+                return r;
+        n = read(fd, room, CHUNK_BYTES);
         if (n < 0)
                 return errno == EINTR ? -EAGAIN : -errno;
-        r = out_queue_push(q, chunk, (size_t) n);
-        return r < 0 ? r : n;
+        buffer_commit(b, (size_t) n);
+        return n;
 }
 
-static bool has_room(const OutQueue *q) {
-        return out_queue_n_bytes(q) + CHUNK_BYTES <= QUEUE_BYTES_MAX;
+static void find_line(Bridge *b) {
+        const char *newline;
+
+        if (b->n_line_bytes > 0)
+                return;
+        newline = b->n_scanned < b->input.n_bytes ?
+                          memchr(b->input.data + b->n_scanned, '\n', b->input.n_bytes - b->n_scanned) : NULL;
+        if (newline)
+                b->n_line_bytes = (size_t) (newline + 1 - b->input.data);
+        else if (b->has_input_ended)
+                b->n_line_bytes = b->input.n_bytes;
+        b->n_scanned = b->input.n_bytes;
+        if (!newline && b->input.n_bytes > LINE_BYTES_MAX)
+                b->is_overlong = true;
+}
+
+static void consume_line(Bridge *b, size_t n_bytes) {
+        buffer_consume(&b->input, n_bytes);
+        b->n_line_bytes = b->n_scanned = b->n_sent = 0;
+        find_line(b);
+}
+
+static bool wants_input(const Bridge *b) {
+        return !b->has_input_ended &&
+               (b->input.n_bytes < QUEUE_BYTES_MAX || (b->n_line_bytes == 0 && !b->is_overlong));
+}
+
+static bool wants_replies(const Bridge *b) {
+        return b->service_fd >= 0 && out_queue_n_bytes(&b->to_client) < QUEUE_BYTES_MAX;
+}
+
+static bool has_output(const Bridge *b) {
+        return b->service_fd >= 0 && !b->is_refused &&
+               (b->handshake.replay.n_bytes > 0 || b->n_line_bytes > 0 ||
+                (b->is_overlong && b->input.n_bytes > 0));
 }
 
 static void input_ended(Bridge *b) {
         b->has_input_ended = true;
         b->end_usec = now_monotonic_usec() + GOODBYE_USEC;
+        find_line(b);
 }
 
-static void service_ended(Bridge *b) {
-        (void) out_queue_drain(&b->to_client, GOODBYE_USEC);
-        if (!b->has_input_ended)
-                log_error("The system service ended the conversation: start the server again (see "
-                          "\"journalctl -u mcp-exec\")");
-        b->exit_status = b->has_input_ended ? COMMAND_OK : COMMAND_FAILED;
+/* The beginning of the line is lost. */
+static void fail_overlong(Bridge *b) {
+        log_error("The system service ended while it was sent a message that is longer than it takes");
+        b->exit_status = COMMAND_FAILED;
+}
+
+/* A line that was not sent whole goes to the next one. */
+static int service_lost(Bridge *b) {
+        int r = 0;
+
+        b->service_fd = safe_close(b->service_fd);
+        buffer_done(&b->replies);
+        handshake_lost(&b->handshake);
+        b->is_refused = b->has_shut_down = false;
+        b->n_sent = 0;
+        if (b->has_input_ended) {
+                (void) out_queue_drain(&b->to_client, GOODBYE_USEC);
+                b->exit_status = COMMAND_OK;
+                return 0;
+        }
+        log_info("The system service ended the conversation; the next request starts another");
+        r = pending_calls_fail(&b->calls, LOST_MESSAGE, &b->to_client.buffer);
+        if (b->is_overlong)
+                fail_overlong(b);
+        return r;
+}
+
+/* Nobody takes these lines: each request among them is answered in its place. */
+static int refuse_lines(Bridge *b, const char *reason) {
+        _cleanup_free_ char *message = NULL;
+        int r;
+
+        r = str_printf(&message,
+                       "The system service cannot be reached: %s. Send the request again when it can.",
+                       reason);
+        while (r >= 0 && b->n_line_bytes > 0) {
+                _cleanup_(pending_calls_done) PendingCalls calls = {};
+
+                r = pending_calls_sent(&calls, b->input.data, b->n_line_bytes);
+                if (r >= 0)
+                        r = pending_calls_fail(&calls, message, &b->to_client.buffer);
+                consume_line(b, b->n_line_bytes);
+        }
+        return r;
+}
+
+static bool wait_for_signal(Bridge *b, int timeout_msec) {
+        struct pollfd p = { .fd = b->signal_fd, .events = POLLIN };
+
+        if (poll(&p, 1, timeout_msec) <= 0)
+                return false;
+        b->exit_status = COMMAND_OK;
+        return true;
+}
+
+static int reconnect(Bridge *b) {
+        uint64_t start = now_monotonic_usec();
+        _cleanup_free_ char *reason = NULL;
+        int fd, r;
+
+        for (;;) {
+                uint64_t passed;
+
+                free(TAKE_PTR(reason));
+                r = system_socket_connect(b->path, &fd, &reason);
+                passed = now_monotonic_usec() - start;
+                if (r != SYSTEM_SOCKET_E_ABSENT && r != SYSTEM_SOCKET_E_SILENT)
+                        break;
+                if (b->is_absent || passed > (r == SYSTEM_SOCKET_E_ABSENT ? ABSENT_USEC : RECONNECT_USEC))
+                        break;
+                if (wait_for_signal(b, RETRY_MSEC))
+                        return 0;
+        }
+        b->is_absent = r != 0;
+        if (r != 0) {
+                if (b->is_overlong)
+                        fail_overlong(b);
+                return refuse_lines(b, reason ?: strerror(-r));
+        }
+        log_info("Connected to the system service again");
+        b->service_fd = fd;
+        return handshake_replay(&b->handshake);
 }
 
 static void handle_client(Bridge *b, const struct pollfd *fds) {
         ssize_t n;
 
         if (fds[POLL_STDIN].revents) {
-                n = fill(&b->to_service, STDIN_FILENO);
+                n = fill(&b->input, STDIN_FILENO);
                 if (n <= 0 && n != -EAGAIN)
                         input_ended(b);
+                find_line(b);
         }
         if ((fds[POLL_STDOUT].revents & POLLOUT) && out_queue_flush(&b->to_client) < 0)
                 b->exit_status = COMMAND_OK; /* the client is gone */
@@ -85,46 +223,107 @@ static void handle_client(Bridge *b, const struct pollfd *fds) {
                 b->exit_status = COMMAND_OK;
 }
 
-static void handle_service(Bridge *b, const struct pollfd *fds) {
-        ssize_t n;
+/* Returns the number of bytes sent, 0 for none at present, or -errno. */
+static ssize_t send_some(const Bridge *b, const char *data, size_t n_bytes) {
+        ssize_t n = send(b->service_fd, data, n_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-        /* What it said last is still there to be read, and then its end. */
-        if ((fds[POLL_SERVICE].revents & POLLOUT) && !b->is_refused && out_queue_flush(&b->to_service) < 0)
-                b->is_refused = true;
-        if (fds[POLL_SERVICE].revents & (POLLIN | POLLHUP | POLLERR)) {
-                n = has_room(&b->to_client) ? fill(&b->to_client, b->service_fd) : -EAGAIN;
-                if (n <= 0 && n != -EAGAIN) {
-                        service_ended(b);
-                        return;
+        if (n < 0)
+                return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+        return n;
+}
+
+/* Sends what goes without waiting. Returns 0 or -errno. */
+static int send_lines(Bridge *b) {
+        int r = 0;
+
+        while (r >= 0 && has_output(b)) {
+                Buffer *replay = &b->handshake.replay;
+                bool is_replay = replay->n_bytes > 0;
+                size_t n_line = b->n_line_bytes > 0 ? b->n_line_bytes : b->input.n_bytes;
+                ssize_t n = is_replay ? send_some(b, replay->data, replay->n_bytes) :
+                                        send_some(b, b->input.data + b->n_sent, n_line - b->n_sent);
+
+                if (n == 0)
+                        return 0;
+                if (n < 0) { /* what it said last is still there to be read, and then its end */
+                        b->is_refused = true;
+                        return 0;
                 }
+                if (is_replay) {
+                        buffer_consume(replay, (size_t) n);
+                        continue;
+                }
+                b->n_sent += (size_t) n;
+                if (b->n_sent < n_line)
+                        continue;
+                if (!b->is_overlong) {
+                        r = pending_calls_sent(&b->calls, b->input.data, n_line);
+                        if (r >= 0)
+                                r = handshake_sent(&b->handshake, b->input.data, n_line);
+                }
+                b->is_overlong = b->is_overlong && b->n_line_bytes == 0;
+                consume_line(b, n_line);
         }
-        if (b->has_input_ended && !b->has_shut_down && !b->is_refused &&
-            out_queue_n_bytes(&b->to_service) == 0) {
+        return r;
+}
+
+static int take_replies(Bridge *b) {
+        const char *newline;
+        int r = 0;
+
+        while (r >= 0 && b->replies.n_bytes > 0 &&
+               (newline = memchr(b->replies.data, '\n', b->replies.n_bytes))) {
+                size_t n = (size_t) (newline + 1 - b->replies.data);
+
+                if (!handshake_answered(&b->handshake, b->replies.data, n)) {
+                        pending_calls_answered(&b->calls, b->replies.data, n);
+                        r = out_queue_push(&b->to_client, b->replies.data, n);
+                }
+                buffer_consume(&b->replies, n);
+        }
+        return r;
+}
+
+static int handle_service(Bridge *b, const struct pollfd *fds) {
+        ssize_t n;
+        int r = 0;
+
+        if (b->service_fd < 0)
+                return 0;
+        if (fds[POLL_SERVICE].revents & POLLOUT)
+                r = send_lines(b);
+        if (r >= 0 && wants_replies(b) && (fds[POLL_SERVICE].revents & (POLLIN | POLLHUP | POLLERR))) {
+                n = fill(&b->replies, b->service_fd);
+                r = n == -ENOMEM ? -ENOMEM : take_replies(b);
+                if (r >= 0 && n <= 0 && n != -EAGAIN)
+                        return service_lost(b);
+        }
+        if (b->has_input_ended && !b->has_shut_down && !b->is_refused && !has_output(b)) {
                 (void) shutdown(b->service_fd, SHUT_WR);
                 b->has_shut_down = true;
         }
+        return r;
 }
 
 static int turn(Bridge *b) {
         struct pollfd fds[_POLL_MAX] = {
-                [POLL_STDIN] = { .fd = !b->has_input_ended && has_room(&b->to_service) && !b->is_refused ?
-                                       STDIN_FILENO : -1,
-                                 .events = POLLIN },
+                [POLL_STDIN] = { .fd = wants_input(b) ? STDIN_FILENO : -1, .events = POLLIN },
                 [POLL_STDOUT] = { .fd = STDOUT_FILENO, .events = out_queue_events(&b->to_client) },
-                [POLL_SERVICE] = { .fd = b->service_fd,
-                                   .events = b->is_refused ? 0 : out_queue_events(&b->to_service) },
+                [POLL_SERVICE] = { .fd = b->service_fd, .events = has_output(b) ? POLLOUT : 0 },
                 [POLL_SIGNALS] = { .fd = b->signal_fd, .events = POLLIN },
         };
         int timeout_msec = -1;
 
-        if (has_room(&b->to_client))
+        if (b->service_fd < 0 && !b->has_input_ended && (b->n_line_bytes > 0 || b->is_overlong))
+                return reconnect(b);
+        if (wants_replies(b))
                 fds[POLL_SERVICE].events |= POLLIN;
         else if (!fds[POLL_SERVICE].events)
                 fds[POLL_SERVICE].fd = -1; /* or a hang-up that we are not ready to read would spin */
 
         if (b->has_input_ended) {
                 uint64_t now = now_monotonic_usec();
-                if (now >= b->end_usec) {
+                if (now >= b->end_usec || b->service_fd < 0) {
                         b->exit_status = COMMAND_OK;
                         return 0;
                 }
@@ -139,26 +338,24 @@ static int turn(Bridge *b) {
                 return 0;
         }
         handle_client(b, fds);
-        if (b->exit_status < 0)
-                handle_service(b, fds);
-        return 0;
+        return b->exit_status < 0 ? handle_service(b, fds) : 0;
 }
 
-int bridge_run(int take_fd) {
-        _cleanup_close_ int service_fd = take_fd, signal_fd = -EBADF;
-        Bridge b = { .service_fd = service_fd, .exit_status = -1 };
+int bridge_run(int take_fd, const char *path) {
+        _cleanup_close_ int signal_fd = -EBADF;
+        Bridge b = { .path = path, .service_fd = take_fd, .exit_status = -1 };
         int r = 0;
 
         assert(take_fd >= 0);
+        assert(path);
 
         signal_fd = command_signal_fd();
         if (signal_fd < 0) {
                 (void) log_error_errno(signal_fd, "Cannot watch for signals");
-                return COMMAND_FAILED;
+                b.exit_status = COMMAND_FAILED;
         }
         b.signal_fd = signal_fd;
-        out_queue_init(&b.to_service, service_fd, QUEUE_BYTES_MAX);
-        out_queue_init(&b.to_client, STDOUT_FILENO, QUEUE_BYTES_MAX);
+        out_queue_init(&b.to_client, STDOUT_FILENO, 0);
 
         while (r >= 0 && b.exit_status < 0)
                 r = turn(&b);
@@ -167,7 +364,13 @@ int bridge_run(int take_fd) {
                 b.exit_status = COMMAND_FAILED;
         }
 
+        if (b.exit_status == COMMAND_FAILED)
+                (void) out_queue_drain(&b.to_client, GOODBYE_USEC);
+        (void) safe_close(b.service_fd);
         out_queue_done(&b.to_client);
-        out_queue_done(&b.to_service);
+        buffer_done(&b.input);
+        buffer_done(&b.replies);
+        pending_calls_done(&b.calls);
+        handshake_done(&b.handshake);
         return b.exit_status;
 }

@@ -174,7 +174,7 @@ int stdio_main(const StdioOptions *options) {
         if (r == 0) {
                 tell_ignored_variables();
                 stdio_settings_tell_ignored(&options->settings);
-                return bridge_run(fd);
+                return bridge_run(fd, options->server.socket_path);
         }
 
         if (r < 0)

@@ -60,7 +60,7 @@ static int connect_to(const char *path, int *ret_fd, char **reterr_reason) {
                         r = str_printf(reterr_reason,
                                        "the system service accepted no connection on %s within %d s", path,
                                        ANSWER_SEC);
-                        return r < 0 ? r : SYSTEM_SOCKET_E_FAILED;
+                        return r < 0 ? r : SYSTEM_SOCKET_E_SILENT;
                 default:
                         return -errno;
                 }
@@ -145,7 +145,7 @@ int system_socket_connect(const char *path, int *ret_fd, char **reterr_reason) {
                                "the system service on %s did not answer within %d s (see \"systemctl status "
                                "mcp-exec\")",
                                path, ANSWER_SEC);
-                return r < 0 ? r : SYSTEM_SOCKET_E_FAILED;
+                return r < 0 ? r : SYSTEM_SOCKET_E_SILENT;
         }
 
         r = judge(&line, reterr_reason);

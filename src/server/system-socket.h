@@ -9,6 +9,7 @@ enum {
         _SYSTEM_SOCKET_E_SUCCESS,
         SYSTEM_SOCKET_E_ABSENT, /* nobody listens there: the service is not installed or not started */
         SYSTEM_SOCKET_E_REFUSED, /* it does not let this user in; the reason is the service's own sentence */
+        SYSTEM_SOCKET_E_SILENT, /* it does not answer in time: it may be stopping, or be overwhelmed */
         SYSTEM_SOCKET_E_FAILED, /* it does not answer as it should */
 };
 

@@ -208,12 +208,91 @@ def test_bridge_exits_with_0_on_signals():
             s.process.stderr.close()
 
 
-def test_bridge_tells_when_the_service_goes_away():
-    with FakeService(lambda line: pong(line) if b"mcp-exec-probe" in line else None) as service:
+def _is_probe(line):
+    return b"mcp-exec-probe" in line
+
+
+LOST = ("The system service ended before it answered. Whether the call was carried out is not known; send it again if that does "
+        "no harm.")
+
+
+def test_call_that_a_dying_service_had_is_answered_and_the_next_one_goes_to_the_new_service():
+    def answer(line):
+        if _is_probe(line):
+            return pong(line)
+        message = json.loads(line)
+        return None if message["id"] == "fatal" else pong(line)
+    with FakeService(answer) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            s.send("ping", None, "fatal")
+            assert s.reply("fatal")["error"] == {"code": -31001, "message": LOST}
+            assert s.ask("ping", None, 0)["result"] == {}
+            # Never twice: it may have run.
+            assert [json.loads(line)["id"] for line in service.lines if not _is_probe(line)] == ["fatal", 0], service.lines
+        assert s.process.returncode == 0
+
+
+def test_new_service_hears_the_handshake_that_the_client_made_with_the_old_one():
+    seen = []
+
+    def answer(line):
+        message = json.loads(line)
+        if not _is_probe(line):
+            seen.append(message["method"])
+        return (pong(line) if "id" in message else b"") if message["method"] != "notifications/fatal" else None
+    with FakeService(answer) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            handshake = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+            s.ask("initialize", handshake, 7)
+            s.send("notifications/initialized")
+            s.send("notifications/fatal")
+            harness.wait_until(lambda: "notifications/fatal" in seen)
+            s.ask("ping", None, 8)
+            assert seen == ["initialize", "notifications/initialized", "notifications/fatal",
+                            "initialize", "notifications/initialized", "ping"], seen
+            assert [m["id"] for m in s.messages] == [7, 8], s.messages
+
+
+def test_batch_and_cancelled_calls_are_answered_as_they_should_when_the_service_dies():
+    def answer(line):
+        if _is_probe(line):
+            return pong(line)
+        return None if b"fatal" in line else b""
+    with FakeService(answer) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            lines = [[{"id": 1, "method": "a"}, {"method": "b"}, {"id": "x", "method": "c"}], {"id": 2, "method": "d"},
+                     {"method": "notifications/cancelled", "params": {"requestId": 2}}, {"method": "fatal"}]
+            s.process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+            s.process.stdin.flush()
+            harness.wait_until(lambda: len(s.messages) == 2)
+            time.sleep(0.2)
+            assert [(m["id"], m["error"]["message"]) for m in s.messages] == [(1, LOST), ("x", LOST)], s.messages
+
+
+def test_half_an_answer_of_a_dying_service_does_not_reach_the_client():
+    def answer(line):
+        if _is_probe(line):
+            return pong(line)
+        return pong(line)[:-5] if json.loads(line)["method"] == "half" else None
+    with FakeService(answer) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            s.send("half", None, 1)
+            s.send("fatal", None, 2)
+            assert s.reply(1)["error"]["message"] == LOST and s.reply(2)["error"]["message"] == LOST
+
+
+def test_service_that_stays_away_is_named_to_each_call():
+    with FakeService(lambda line: pong(line) if _is_probe(line) else None) as service:
         with Server("stdio", "--socket", service.path) as s:
             s.send("ping", None, 1)
-            assert s.process.wait(5) == 1
-        assert "system service" in s.stderr, s.stderr
+            s.reply(1)
+            os.unlink(service.path)
+            for ident in (2, 3):
+                s.send("ping", None, ident)
+                assert s.reply(ident)["error"] == {"code": -31001, "message": (
+                    "The system service cannot be reached: the system service is not started: no one listens on "
+                    f"{service.path}. Send the request again when it can.")}, ident
+        assert s.process.returncode == 0
 
 
 def test_bridge_ends_although_the_service_does_not():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Stops and restarts of the services while calls run and wait."""
 
-from lib import Client, configured, run_units, sh, text_of, timeout, wait_until
+from lib import Client, StdioClient, configured, main_pid, run_units, sh, start_sockets, text_of, timeout, wait_until
 
 
 @timeout(120)
@@ -27,3 +27,40 @@ def test_restarted_launcher_answers_who_ran_and_who_waited():
         ran = [i for i, text in enumerate(texts) if '"status":"ok"' in text and f'"stdout":"{i}\\n"' in text]
         told = [i for i, text in enumerate(texts) if "The service is stopping and could not start it any more" in text]
         assert ran[:2] == [0, 1] and sorted(ran + told) == list(range(8)), texts
+
+
+@timeout(180)
+def test_desktop_client_outlives_restarts_of_the_service():
+    with StdioClient("root") as c:
+        served_by = set()
+        for i in range(4):
+            assert c.exec(f"print({i})")["stdout"] == f"{i}\n"
+            served_by.add(main_pid())
+            # What runs is answered by the old one, what comes meanwhile by the new one.
+            running = c.start("exec", {"code": f"import time; print('run {i}', flush=True); time.sleep(2)"}, {"progressToken": i})
+            wait_until(lambda i=i: any(f"run {i}" in m["params"].get("message", "")
+                                       for m in c.notifications("notifications/progress")), 20)
+            sh(["systemctl", "restart", "--no-block", "mcp-exec.service"])
+            later = [c.start("exec", {"code": f"print({n})"}) for n in range(5)]
+            assert running.result()["structuredContent"]["stdout"] == f"run {i}\n"
+            assert [r.result(60)["structuredContent"]["stdout"] for r in later] == [f"{n}\n" for n in range(5)]
+        assert len(served_by) == 4, served_by
+        sh(["systemctl", "stop", "mcp-exec.socket", "mcp-exec.service"])
+        told = c.start("exec", {"code": "1"}).wait()["error"]["message"]
+        assert "The system service cannot be reached: the system service is not started" in told, told
+        start_sockets()
+        assert c.exec("print('again')")["stdout"] == "again\n"
+
+
+@timeout(120)
+def test_call_of_a_desktop_client_whose_service_is_killed_is_answered_once_and_not_run_again():
+    with StdioClient("root") as c:
+        c.exec("1")
+        running = c.start("exec", {"code": "import time; print('begun', flush=True); time.sleep(30)"}, {"progressToken": 1})
+        wait_until(lambda: any("begun" in m["params"].get("message", "") for m in c.notifications("notifications/progress")), 20)
+        sh(["kill", "-9", str(main_pid())])
+        assert running.wait(20)["error"]["message"] == (
+            "The system service ended before it answered. Whether the call was carried out is not known; send it again if that does "
+            "no harm.")
+        assert c.exec("print(2)")["stdout"] == "2\n"
+        assert len([m for m in c.notifications("notifications/progress") if "begun" in m["params"].get("message", "")]) == 1
