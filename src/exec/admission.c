@@ -159,14 +159,15 @@ static int engine_admit_bytes(const ExecEngine *e, const ExecRequest *request, c
         n_own = engine_n_waiting_bytes(e, request->principal);
         if (n_all > 0 && n_all + n_new > max) {
                 (void) str_printf(reterr_message, "The service is busy: the programs and inputs that wait "
-                                                  "take as much memory as they may. Try again in some "
-                                                  "seconds.");
+                                                  "take as much memory as they may (QueueMemoryMax=). Try "
+                                                  "again in some seconds.");
                 return EXEC_E_BUSY;
         }
         if (n_own > 0 && n_own + n_new > max / QUEUE_MEMORY_USERS) {
                 (void) str_printf(reterr_message, "The service is busy: the programs and inputs of yours "
-                                                  "that wait take as much memory as those of one user may. "
-                                                  "Try again when some of them have ended.");
+                                                  "that wait take as much memory as those of one user may "
+                                                  "(a share of QueueMemoryMax=). Try again when some of "
+                                                  "them have ended.");
                 return EXEC_E_BUSY;
         }
         return 0;
@@ -188,7 +189,8 @@ static int engine_admit_to_queue(const ExecEngine *e, const ExecRequest *request
         if (n_waiting >= s->queue_max) {
                 (void) str_printf(reterr_message,
                                   "The service is busy: %zu running, %zu waiting, and no "
-                                  "more than %u may wait. Try again in some seconds.",
+                                  "more than %u may wait (QueueMax=). Try again in some "
+                                  "seconds.",
                                   n_running, n_waiting, s->queue_max);
                 return EXEC_E_BUSY;
         }
@@ -204,9 +206,10 @@ static int engine_admit_to_queue(const ExecEngine *e, const ExecRequest *request
         if (n_own >= own_max) {
                 (void) str_printf(reterr_message,
                                   "The service is busy: %zu running, %zu of yours waiting, "
-                                  "and no more than %u of one user may wait. Try again when "
+                                  "and no more than %u of one user may wait%s. Try again when "
                                   "some of them have ended.",
-                                  own->is_held_back ? own->n_running : n_running, n_own, own_max);
+                                  own->is_held_back ? own->n_running : n_running, n_own, own_max,
+                                  own_max == s->queue_max_per_user ? " (QueueMaxPerUser=)" : "");
                 return EXEC_E_BUSY;
         }
         return engine_admit_bytes(e, request, reterr_message);

@@ -299,12 +299,12 @@ int run_table_submit(RunTable *t, ExecRequest *take_request, Run **ret, char **r
         error = run_new(t, take_request->principal, &r);
         if (error < 0)
                 return error;
-        r->timeout_usec = take_request->timeout_usec;
         r->presentation = take_request->presentation;
         error = exec_engine_submit(t->parameters.engine, take_request, &handlers, r, &r->job,
                                    reterr_message);
         if (error != 0)
                 return error;
+        r->timeout_usec = take_request->timeout_usec; /* of its own principal, perhaps, by now */
         memcpy(r->run_id, exec_job_run_id(r->job), sizeof(r->run_id));
         LIST_APPEND(&t->runs, runs, r);
         *ret = TAKE_PTR(r);
@@ -416,6 +416,11 @@ void run_result(const Run *r, ExecResult *ret) {
                 .presentation = r->presentation,
         };
         memcpy(ret->run_id, r->run_id, sizeof(ret->run_id));
+}
+
+uint64_t run_timeout_usec(const Run *r) {
+        assert(r);
+        return r->timeout_usec;
 }
 
 void run_times(const Run *r, uint64_t *ret_created_usec, uint64_t *ret_updated_usec,

@@ -29,6 +29,22 @@ SizeText size_text_bytes(uint64_t bytes) {
         return t;
 }
 
+SizeText size_text_short(uint64_t bytes) {
+        static const char letters[] = "BKMGTPE";
+        uint64_t unit = 1;
+        size_t i = 0;
+        SizeText t;
+
+        for (; letters[i + 1] && bytes / unit >= KIB; i++)
+                unit *= KIB;
+        if (bytes % unit == 0)
+                (void) snprintf(t.text, sizeof(t.text), "%" PRIu64 "%c", bytes / unit, letters[i]);
+        else
+                (void) snprintf(t.text, sizeof(t.text), "%" PRIu64 ".%u%c", bytes / unit,
+                                (unsigned) (bytes % unit / (unit / KIB) * 10 / KIB) % 10, letters[i]);
+        return t;
+}
+
 SizeText size_text_usec(uint64_t usec) {
         uint64_t msec = usec / USEC_PER_MSEC;
         SizeText t;

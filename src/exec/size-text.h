@@ -10,4 +10,6 @@ typedef struct SizeText {
 } SizeText;
 
 SizeText size_text_bytes(uint64_t bytes);
+/* For tables, as systemd shows sizes: "64M", "440.9M", "512B". */
+SizeText size_text_short(uint64_t bytes);
 SizeText size_text_usec(uint64_t usec);

@@ -134,6 +134,8 @@ static int print_unit(void) {
         static const SetName leaf = { .text = "NAME" SET_LEAF_SUFFIX, .is_leaf = true };
         int r;
 
+        /* What else this machine lacks or has set is not what was asked. */
+        log_open("mcp-exec-launcher", LOG_ERR);
         if (arg_manager_version > 0)
                 r = sandbox_new_for_version(arg_is_user, arg_manager_version, &s);
         else

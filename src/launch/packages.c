@@ -16,9 +16,9 @@
 
 /* By a way that every release of pipx knows, and to a place that the service sees. */
 #define REMEDY_UV                                                                                           \
-        "Install uv for everybody (for example with \"sudo PIPX_HOME=/opt/pipx "                            \
-        "PIPX_BIN_DIR=/usr/local/bin pipx install uv\"), or set UvPath= in mcp-exec.conf to its "           \
-        "absolute path"
+        "Install uv for everybody (for example with \"sudo apt install pipx\", then \"sudo "                \
+        "PIPX_HOME=/opt/pipx PIPX_BIN_DIR=/usr/local/bin pipx install uv\"), or set UvPath= in "            \
+        "mcp-exec.conf to its absolute path"
 
 static int refuse(Packages *p, const Problem *problem) {
         p->has_problem = true;

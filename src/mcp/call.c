@@ -253,6 +253,23 @@ int mcp_call_output(McpCall *c, int stream, const void *data, size_t n_bytes) {
         return 0;
 }
 
+int mcp_call_note(McpCall *c, const char *message) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        JsonWriter w = JSON_WRITER_INIT(&b);
+
+        assert(c);
+        assert(message);
+
+        if (!c->wants_output)
+                return 0;
+        mcp_notification_begin(&w, "notifications/mcp-exec/note");
+        json_key(&w, "requestId");
+        json_raw(&w, c->id, c->id_bytes);
+        json_key(&w, "message");
+        json_string(&w, message);
+        return mcp_notification_end(&w, c->exchange);
+}
+
 static int send_file_piece(McpCall *c, const char *path, const char *data, size_t n_bytes, size_t at) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0), text = BUFFER_INIT(0);
         JsonWriter w = JSON_WRITER_INIT(&b);

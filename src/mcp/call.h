@@ -52,6 +52,10 @@ int mcp_call_progress(McpCall *c, uint64_t elapsed_usec, const char *message);
 /* notifications/mcp-exec/output {requestId, stream: 1 or 2, data: base64}; no-op unless wanted. */
 int mcp_call_output(McpCall *c, int stream, const void *data, size_t n_bytes);
 
+/* notifications/mcp-exec/note {requestId, message}: a sentence for the person who reads the output; no-op
+ * unless that is wanted. */
+int mcp_call_note(McpCall *c, const char *message);
+
 /* notifications/mcp-exec/file {requestId, path, bytes: of the whole file, data: base64 of the next piece};
  * no-op unless wanted. */
 int mcp_call_file(McpCall *c, const char *path, const char *data, size_t n_bytes);

@@ -78,7 +78,9 @@ static int ask(const EnvOptions *o, const OneCall *call, const char *subject, Js
         if (r < 0)
                 return log_error_errno(r, "Cannot speak with the server");
         if (r == 0) {
-                log_error("The server gave no answer (see \"journalctl -u mcp-exec\")");
+                log_error(server_choice_is_own(&o->server, reason) ?
+                                  "The server that was started for this gave no answer" :
+                                  "The server gave no answer (see \"journalctl -u mcp-exec\")");
                 return -EPROTO;
         }
         error = client_call_error(*ret);
@@ -137,7 +139,7 @@ static void print_set(const JsonValue *set) {
                 (void) strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &tm);
         printf("%-*.*s  ", NAME_CHARS_SHOWN, NAME_CHARS_SHOWN, name);
         print_words(python);
-        printf("  %10s  %s  %3" PRIi64 " ", size_text_bytes((uint64_t) number_of(set, "size_bytes")).text,
+        printf("  %10s  %s  %3" PRIi64 " ", size_text_short((uint64_t) number_of(set, "size_bytes")).text,
                when, number_of(set, "runs"));
         print_list(json_member(set, "requirements"));
         putchar('\n');

@@ -165,6 +165,13 @@ static void take_progress(RunClient *c, const JsonValue *params) {
                 say(c, s);
 }
 
+static void take_note(RunClient *c, const JsonValue *params) {
+        const char *text;
+
+        if (json_get_string(json_member(params, "message"), &text, NULL))
+                say(c, text);
+}
+
 static int exit_status_of(const char *status, int64_t exit_code) {
         if (streq(status, "ok"))
                 return 0;
@@ -269,6 +276,8 @@ static void take_line(RunClient *c, const char *line, size_t n_bytes) {
                         take_output(c, json_member(message, "params"));
                 else if (streq(method, "notifications/progress"))
                         take_progress(c, json_member(message, "params"));
+                else if (streq(method, "notifications/mcp-exec/note"))
+                        take_note(c, json_member(message, "params"));
                 else if (streq(method, "notifications/mcp-exec/file"))
                         take_file(c, json_member(message, "params"));
                 return;
@@ -323,8 +332,11 @@ static void read_server(RunClient *c) {
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
         if (n <= 0) {
-                fail(c, "The server ended before it told how the program ended (see \"journalctl -u "
-                        "mcp-exec\")");
+                fail(c, c->request->is_server_own ?
+                                "The server that was started for this ended before it told how the program "
+                                "ended" :
+                                "The server ended before it told how the program ended (see \"journalctl -u "
+                                "mcp-exec\")");
                 return;
         }
         buffer_commit(&c->line, (size_t) n);

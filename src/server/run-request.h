@@ -3,6 +3,7 @@
 
 /* RunRequest: what `mcp-exec run` asks a server for, and how a server's answer speaks of it. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ typedef struct RunRequest {
         const RunFile *files;
         size_t n_files;
         uint64_t timeout_sec;          /* 0: the server's default */
+        bool is_server_own;            /* and not the system service */
         int output_dir_fd;             /* where the program's files are saved; -EBADF: nowhere */
 } RunRequest;
 

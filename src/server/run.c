@@ -134,6 +134,7 @@ static int run(const RunOptions *o) {
                 .files = files.items,
                 .n_files = files.n_items,
                 .timeout_sec = o->timeout_sec,
+                .is_server_own = server_choice_is_own(&o->server, reason),
                 .output_dir_fd = dir_fd,
         });
         /* The other way in may be the shorter one to repair. */

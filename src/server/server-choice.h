@@ -32,6 +32,12 @@ typedef struct ServerChoice {
 /* One option as getopt_long() found it; value is borrowed. False: it is none of ours. */
 bool server_choice_take(ServerChoice *c, int option, const char *value);
 
+/* Whether server_choice_connect() with this result of it led to a server of our own: what it had to say
+ * stands on standard error, and not in the journal. */
+static inline bool server_choice_is_own(const ServerChoice *c, const char *reason) {
+        return c->no_bridge || reason;
+}
+
 /* Returns the connected fd, or -errno with everything said. *ret_reason, allocated: why it is not the system
  * service that was to be tried; else NULL. */
 int server_choice_connect(const ServerChoice *c, bool is_verbose, char **ret_reason);

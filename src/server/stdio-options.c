@@ -20,9 +20,6 @@ enum {
         NO_WARM_CACHE
 };
 
-/* The predecessor's cut marks need this much. */
-#define OUTPUT_BYTES_MIN 1024
-
 /* The key that an option stands for, and what makes its plain number a value of it. */
 static const struct {
         const char *option, *section, *key, *suffix;
@@ -67,8 +64,6 @@ int stdio_settings_take(StdioSettings *o, int option, const char *value) {
         if (keys[i].suffix && parse_uint64(value, &number) < 0)
                 return command_usage_error("stdio", "%s is a whole number, not \"%s\"", keys[i].option,
                                            value);
-        if (i == MAX_OUTPUT_BYTES && number < OUTPUT_BYTES_MIN)
-                return command_usage_error("stdio", "--max-output-bytes is at least %d", OUTPUT_BYTES_MIN);
         if (i == SANDBOX_BACKEND && streq(value, "none"))
                 return command_usage_error("stdio", "--sandbox-backend none: nothing is ever run without a "
                                                     "sandbox here. Leave the option out; \"mcp-exec check\" "

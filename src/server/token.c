@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -22,6 +23,7 @@
 #include "base/random.h"
 #include "base/strv.h"
 #include "config.h"
+#include "exec/size-text.h"
 #include "server/command.h"
 
 /* Recognisable, for scanners that look for secrets in repositories. */
@@ -297,6 +299,18 @@ static int token_remove(const TokenOptions *o) {
         return COMMAND_OK;
 }
 
+static void print_limits(const AccessEntry *e) {
+        uint64_t msec = e->timeout_usec / USEC_PER_MSEC;
+
+        if (msec > 0 && msec % 1000 == 0)
+                printf(" timeout=%" PRIu64 "s", msec / 1000);
+        else if (msec > 0)
+                printf(" timeout=%" PRIu64 "ms", msec);
+        if (e->memory_max_bytes > 0)
+                printf(" memory=%s", size_text_short(e->memory_max_bytes).text);
+        putchar('\n');
+}
+
 static int token_list(const TokenOptions *o) {
         _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF };
         int r;
@@ -311,12 +325,16 @@ static int token_list(const TokenOptions *o) {
 
                 if (e.kind != ACCESS_TOKEN)
                         continue;
-                /* The digest is nobody's business; "proxy" is what such a line begins with. */
+                /* The digest is nobody's business; "proxy" is what such a line begins with. Sizes and times
+                 * are for people here. */
                 limits.kind = ACCESS_PROXY;
                 limits.name[0] = 0;
+                limits.timeout_usec = limits.memory_max_bytes = 0;
                 if (access_write_entry(&limits, &b) < 0)
                         return log_oom(), COMMAND_FAILED;
-                printf("%s%s%s", e.name, e.is_delegating ? " delegate" : "", b.data + strlen("proxy"));
+                printf("%s%s%.*s", e.name, e.is_delegating ? " delegate" : "",
+                       (int) strcspn(b.data + strlen("proxy"), "\n"), b.data + strlen("proxy"));
+                print_limits(&e);
         }
         if (f.access->n_tokens == 0)
                 log_info("There are no tokens in %s", f.path);

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 
 #include "base/strv.h"
+#include "exec/size-text.h"
 #include "tool/clean.h"
 #include "tool/input-files.h"
 #include "tool/run-call.h"
@@ -73,7 +74,7 @@ int exec_take_program(const Settings *s, const char *name, const JsonValue *v, E
 
 /* -EBADMSG: *reterr_message tells the caller what to change. */
 static int read_arguments(const Settings *s, const JsonValue *arguments, ExecRequest *q,
-                          bool *ret_background, char **reterr_message) {
+                          ExecCallParameters *ret, char **reterr_message) {
         ExecArguments a = {};
         const JsonField fields[] = {
                 { "code", JSON_STRING, .is_required = true, .ret = &a.code },
@@ -105,10 +106,9 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
         r = input_files_take(s, a.files, q, reterr_message);
         if (r < 0)
                 return r;
-        *ret_background = false;
-        if (a.background)
-                (void) json_get_bool(a.background, ret_background);
+        (void) json_get_bool(a.background, &ret->is_background);
         q->timeout_usec = exec_pick_timeout(s, a.timeout_s);
+        ret->timeout = a.timeout_s;
         return 0;
 }
 
@@ -163,6 +163,24 @@ static int want_packages(ToolRegistry *registry, ExecRequest *q, const ExecCallP
         return python_attach(registry->python, q, &script);
 }
 
+/* Nobody's program should end early without a word. Models read the limit in the tool's description. */
+static void tell_shorter_timeout(const ToolRegistry *registry, McpCall *call, const Run *run,
+                                 const JsonValue *asked) {
+        uint64_t limit_usec = run_timeout_usec(run);
+        _cleanup_free_ char *message = NULL;
+        int64_t seconds = 0;
+
+        (void) json_get_integer(asked, &seconds);
+        if (seconds <= 0 || (uint64_t) seconds <= limit_usec / USEC_PER_SEC ||
+            str_printf(&message,
+                       "The time limit is %s, the most that is allowed here%s, and not %" PRIi64 " s.",
+                       size_text_usec(limit_usec).text,
+                       limit_usec == registry->settings->max_timeout_usec ? " (MaxTimeoutSec=)" : "",
+                       seconds) < 0)
+                return;
+        (void) mcp_call_note(call, message); /* a client that is gone is the transport's business */
+}
+
 int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
               const ExecCallParameters *p) {
         _cleanup_free_ char *message = NULL;
@@ -189,6 +207,7 @@ int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
         }
         if (r < 0)
                 return r;
+        tell_shorter_timeout(registry, call, run_call.run, p->timeout);
         r = run_call_new(&run_call);
         if (r < 0) { /* the request is the run's by now, so the answer is ours to give */
                 run_abandon(run_call.run);
@@ -206,7 +225,7 @@ static int call_exec(ToolRegistry *registry, const JsonValue *arguments, McpCall
         r = exec_request_new(&q);
         if (r < 0)
                 return r;
-        r = read_arguments(registry->settings, arguments, q, &p.is_background, &message);
+        r = read_arguments(registry->settings, arguments, q, &p, &message);
         if (r == -EBADMSG) {
                 mcp_call_fail(call, message);
                 return 0;

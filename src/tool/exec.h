@@ -20,6 +20,7 @@ typedef struct ExecCallParameters {
         char *const *dependencies; /* beside those of the program's own block; may be NULL */
         const unsigned *lines;     /* of each of them, where they are what stands in a file; else NULL */
         bool is_prepared_ahead;    /* the program is there for its packages only */
+        const JsonValue *timeout;  /* the argument: who reads the output is told when less is allowed */
         bool is_background;
 } ExecCallParameters;
 

@@ -18,7 +18,7 @@ typedef struct ScriptArguments {
 } ScriptArguments;
 
 static int read_arguments(const Settings *s, const JsonValue *arguments, ExecRequest *q,
-                          char ***ret_dependencies, bool *ret_background, char **reterr_message) {
+                          char ***ret_dependencies, ExecCallParameters *ret, char **reterr_message) {
         ScriptArguments a = {};
         const JsonField fields[] = {
                 { "script", JSON_STRING, .is_required = true, .ret = &a.script },
@@ -39,9 +39,8 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
         if (r < 0)
                 return r;
         q->timeout_usec = exec_pick_timeout(s, a.timeout_seconds);
-        *ret_background = false;
-        if (a.background)
-                (void) json_get_bool(a.background, ret_background);
+        ret->timeout = a.timeout_seconds;
+        (void) json_get_bool(a.background, &ret->is_background);
         return script_take_dependencies(a.dependencies, ret_dependencies, reterr_message);
 }
 
@@ -55,7 +54,7 @@ static int call_execute_python(ToolRegistry *registry, const JsonValue *argument
         r = exec_request_new(&q);
         if (r < 0)
                 return r;
-        r = read_arguments(registry->settings, arguments, q, &dependencies, &p.is_background, &message);
+        r = read_arguments(registry->settings, arguments, q, &dependencies, &p, &message);
         if (r == -EBADMSG) {
                 mcp_call_fail(call, message);
                 return 0;

@@ -86,8 +86,8 @@ TEST(full_queue_is_busy_and_says_so) {
                 ASSERT_EQ_INT(submit_as(rig, runs + i, i < 2 ? "a" : "b", "sleep 0.1", message), 0);
         rig_turn(rig, 50 * USEC_PER_MSEC);
         ASSERT_EQ_INT(submit_as(rig, &more, "c", "true", message), EXEC_E_BUSY);
-        ASSERT_EQ_STR(message, "The service is busy: 1 running, 3 waiting, and no more than 3 may wait. Try "
-                               "again in some seconds.");
+        ASSERT_EQ_STR(message, "The service is busy: 1 running, 3 waiting, and no more than 3 may wait "
+                               "(QueueMax=). Try again in some seconds.");
         for (int i = 0; i < 4; i++) {
                 ASSERT_TRUE(rig_wait_done(rig, runs + i));
                 assert_status(runs + i, EXEC_OK);
@@ -165,12 +165,12 @@ TEST(what_waits_has_a_bound_in_bytes_for_one_user_and_for_all) {
                         continue;
                 ASSERT_EQ_INT(submit_as(rig, &more, "a", "true", message), EXEC_E_BUSY);
                 ASSERT_EQ_STR(message, "The service is busy: the programs and inputs of yours that wait "
-                                       "take as much memory as those of one user may. Try again when some "
-                                       "of them have ended.");
+                                       "take as much memory as those of one user may (a share of "
+                                       "QueueMemoryMax=). Try again when some of them have ended.");
         }
         ASSERT_EQ_INT(submit_as(rig, &more, "e", "true", message), EXEC_E_BUSY);
         ASSERT_EQ_STR(message, "The service is busy: the programs and inputs that wait take as much memory "
-                               "as they may. Try again in some seconds.");
+                               "as they may (QueueMemoryMax=). Try again in some seconds.");
         ASSERT_TRUE(rig_wait_done(rig, &first));
         for (int i = 0; i < 8; i++)
                 ASSERT_TRUE(rig_wait_done(rig, runs + i));

@@ -88,6 +88,14 @@ def test_bad_configuration_is_named_with_file_and_line():
         (where / "mcp-exec/mcp-exec.conf").write_text("[Exec]\nQueueMax=64\nNoSuchKey=1\n")
         done = run("stdio", "--no-bridge", env=environment(XDG_CONFIG_HOME=str(where)))
         assert done.returncode == 1 and b"mcp-exec.conf:3" in done.stderr and b"NoSuchKey" in done.stderr, done
+        # Nothing of it is in the journal of the system service.
+        (where / "list.txt").write_text("six\n")
+        for arguments, last in ((("run", "-"), "ended before it told how the program ended"),
+                                (("env", "list"), "gave no answer"), (("env", "prepare", str(where / "list.txt")), "gave no answer")):
+            done = run(*arguments[:1], "--no-bridge", *arguments[1:], input=b"x", env=environment(XDG_CONFIG_HOME=str(where)))
+            lines = done.stderr.decode().splitlines()
+            assert done.returncode != 0 and len(lines) == 2 and "mcp-exec.conf:3" in lines[0], done
+            assert lines[1] == f"mcp-exec: The server that was started for this {last}", done
 
 
 def test_run_gives_output_and_exit_status():
@@ -125,6 +133,14 @@ def test_run_to_a_slow_reader_loses_nothing():
 def test_run_status_of_a_signal():
     done = _run_program("import os; os.kill(os.getpid(), 11)")
     assert done.returncode == 139 and b"SIGSEGV" in done.stderr, done
+
+
+def test_run_says_when_it_gets_less_time_than_it_asked_for():
+    done = _run_program("print(1)", "--timeout", "5000")
+    assert (done.returncode, done.stdout) == (0, b"1\n"), done
+    assert done.stderr == (b"mcp-exec: The time limit is 300 s, the most that is allowed here (MaxTimeoutSec=), "
+                           b"and not 5000 s.\n"), done
+    assert _run_program("print(1)", "--timeout", "300").stderr == b""
 
 
 def test_run_status_of_a_timeout():

@@ -265,14 +265,17 @@ def test_options_that_are_refused():
                              (["--sandbox-backend", "chroot"], "--sandbox-backend is native"),
                              (["--python-version", "three"], "--python-version is a version such as 3.13"),
                              (["--max-timeout", "x"], "--max-timeout is a whole number"),
-                             (["--max-output-bytes", "1023"], "--max-output-bytes is at least 1024")):
+                             (["--max-output-bytes", "x"], "--max-output-bytes is a whole number")):
         done = harness.run("stdio", "--no-bridge", *arguments)
         assert (done.returncode, done.stdout) == (2, b"") and words in done.stderr.decode(), done
     done = harness.run("stdio", "--no-bridge", "--max-timeout", "5", "--default-timeout", "6")
     assert done.returncode == 1 and "more than MaxTimeoutSec=" in done.stderr.decode(), done
-    for option in ("--max-timeout", "--default-timeout"):
+    for option, value in (("--max-timeout", "0s"), ("--default-timeout", "0s"), ("--max-output-bytes", "0")):
         done = harness.run("stdio", "--no-bridge", option, "0")
-        assert done.returncode == 1 and f"{option}: 0s is out of range" in done.stderr.decode(), done
+        assert done.returncode == 1 and f"{option}: {value} is out of range" in done.stderr.decode(), done
+    # The same range as the setting's.
+    done = harness.run("stdio", "--no-bridge", "--max-output-bytes", "1")
+    assert (done.returncode, done.stdout) == (0, b""), done
 
 
 def test_a_python_version_is_that_of_every_program():

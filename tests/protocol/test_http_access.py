@@ -64,7 +64,7 @@ def test_token_command_makes_lists_and_removes():
         assert token not in content and content.startswith("# ours\nuser alice parallel=1\ntoken ci sha256:"), content
         assert stat.S_IMODE(file.stat().st_mode) == 0o640
         done = run("token", "list", "--file", str(file))
-        assert done.stdout == b"ci parallel=2 queue=0 rate=30 timeout=10000ms memory=67108864\n" \
+        assert done.stdout == b"ci parallel=2 queue=0 rate=30 timeout=10s memory=64M\n" \
             b"front delegate user-parallel=1 user-queue=0 user-rate=5\n", done
         assert run("token", "add", "ci", "--file", str(file)).returncode == 1
         assert run("token", "remove", "ci", "--file", str(file)).returncode == 0

@@ -291,9 +291,10 @@ def test_what_the_run_command_is_told_fits_its_revision():
     with unix_service() as s, relayed(s.connect) as (path, said), harness.directory() as out:
         code = b"import time\nprint('first', flush=True)\ntime.sleep(1.5)\nprint('last')\nopen('f', 'w').write('x')"
         before = Listener.n_checked
-        done = harness.run("run", "--socket", path, "--output-dir", str(out), "-", input=code)
+        done = harness.run("run", "--socket", path, "--timeout", "5000", "--output-dir", str(out), "-", input=code)
         assert (done.stdout, done.returncode, (out / "f").read_text()) == (b"first\nlast\n", 0, "x"), done
-        assert {m["method"] for m in said if "method" in m} == {"notifications/mcp-exec/output", "notifications/mcp-exec/file"}
+        assert {m["method"] for m in said if "method" in m} == {"notifications/mcp-exec/output", "notifications/mcp-exec/file",
+                                                                "notifications/mcp-exec/note"}
         assert Listener.n_checked - before == len(said), said
 
 

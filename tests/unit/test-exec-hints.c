@@ -281,6 +281,14 @@ TEST(sizes_and_times_read_well) {
         ASSERT_EQ_STR(size_text_bytes(512 * MIB).text, "512 MiB");
         ASSERT_EQ_STR(size_text_bytes(2048 * MIB).text, "2 GiB");
         ASSERT_EQ_STR(size_text_bytes(UINT64_MAX).text, "18446744073709551615 bytes");
+        ASSERT_EQ_STR(size_text_short(0).text, "0B");
+        ASSERT_EQ_STR(size_text_short(1023).text, "1023B");
+        ASSERT_EQ_STR(size_text_short(1025).text, "1.0K");
+        ASSERT_EQ_STR(size_text_short(1536).text, "1.5K");
+        ASSERT_EQ_STR(size_text_short(64 * MIB).text, "64M");
+        ASSERT_EQ_STR(size_text_short(451540 * KIB).text, "440.9M");
+        ASSERT_EQ_STR(size_text_short(MIB - 1).text, "1023.9K");
+        ASSERT_EQ_STR(size_text_short(UINT64_MAX).text, "15.9E");
         ASSERT_EQ_STR(size_text_usec(30 * USEC_PER_SEC).text, "30 s");
         ASSERT_EQ_STR(size_text_usec(1500 * USEC_PER_MSEC).text, "1.500 s");
         ASSERT_EQ_STR(size_text_usec(0).text, "0 s");

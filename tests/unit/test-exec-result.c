@@ -32,6 +32,15 @@ static void result_done(ExecResult *r) {
         strv_free(r->hints);
 }
 
+/* Of a run whose program had not been sent yet. */
+static ExecResult judge_unsent(ResultFacts f) {
+        ExecResult r = {};
+
+        f.is_sent = false;
+        result_judge(&f, &r);
+        return r;
+}
+
 static void assert_verdict(const ExecResult *r, size_t row, ExecStatus status, int exit_code, int signal) {
         if (r->status != status || r->exit_code != exit_code || r->signal != signal)
                 FAIL("row %zu: %s %d %d", row, exec_status_to_string(r->status), r->exit_code, r->signal);
@@ -112,11 +121,8 @@ TEST(result_of_what_never_ran_is_never_the_programs) {
                         for (int status = 0; status < 256; status++) {
                                 WireFinished m = {
                                         .result = results[i], .main_code = code, .main_status = status };
-                                ResultFacts f = facts_of(&m);
-                                ExecResult r = {};
+                                ExecResult r = judge_unsent(facts_of(&m));
 
-                                f.is_sent = false;
-                                result_judge(&f, &r);
                                 ASSERT_EQ_INT(r.status, EXEC_INFRA_ERROR);
                                 ASSERT_EQ_INT(r.exit_code, -1);
                                 ASSERT_FALSE(r.did_run);
@@ -226,13 +232,11 @@ TEST(result_messages_name_the_limit) {
 TEST(result_of_a_failed_check_names_the_check_and_its_remedy) {
         WireFinished m = {};
         ResultFacts f = facts_of(&m);
-        ExecResult r = {};
+        ExecResult r;
 
-        f.is_sent = false;
-        f.fate = UNIT_FATE_FINISHED;
         f.fault = UNIT_FAULT_CHECK;
         f.failed_check = 4;
-        result_judge(&f, &r);
+        r = judge_unsent(f);
         ASSERT_EQ_INT(r.status, EXEC_INFRA_ERROR);
         ASSERT_EQ_STR(r.message, "This is not the program's fault. The sandbox is not what it must be, so "
                                  "the program was not run: the Python interpreter does not run inside the "
@@ -240,7 +244,7 @@ TEST(result_of_a_failed_check_names_the_check_and_its_remedy) {
                                  "must be Python 3.11 or later, all of it under /usr.");
         result_done(&r);
         f.failed_check = 99;
-        result_judge(&f, &r);
+        r = judge_unsent(f);
         ASSERT_CONTAINS(r.message, "(check 99 failed inside it)");
         result_done(&r);
 }
@@ -251,14 +255,13 @@ TEST(result_of_unprepared_packages_tells_that_it_may_quote) {
         for (size_t i = 0; i < ELEMENTSOF(statuses); i++) {
                 WireFinished m = {};
                 ResultFacts f = facts_of(&m);
-                ExecResult r = {};
+                ExecResult r;
 
-                f.is_sent = false;
                 f.fate = UNIT_FATE_NONE;
                 f.reason = JOB_REASON_UNPREPARED;
                 f.unprepared_status = statuses[i];
                 f.explanation = "The index said: teapot.";
-                result_judge(&f, &r);
+                r = judge_unsent(f);
                 assert_verdict(&r, i, statuses[i], -1, 0);
                 ASSERT_EQ_STR(r.message, "The index said: teapot.");
                 ASSERT_TRUE(r.is_unprepared);

@@ -153,6 +153,19 @@ TEST(progress_message_is_left_out_of_the_first_revision) {
         fake_free(f);
 }
 
+TEST(notes_are_sent_only_to_who_asked_for_the_output) {
+        Fake *f = fake_new(MCP_PEER_PIPE);
+
+        (void) say(f, CALL("\"r\"", ",\"_meta\":{\"mcp-exec/output\":true}"));
+        ASSERT_EQ_INT(mcp_call_note(f->calls[0], "less \"time\""), 0);
+        ASSERT_EQ_STR(heard(f), "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/mcp-exec/note\",\"params\":"
+                                "{\"requestId\":\"r\",\"message\":\"less \\\"time\\\"\"}}\n");
+        (void) say(f, CALL("2", ""));
+        ASSERT_EQ_INT(mcp_call_note(f->calls[1], "x"), 0);
+        ASSERT_EQ_STR(heard(f), "");
+        fake_free(f);
+}
+
 TEST(output_is_sent_in_base64_only_to_who_asked) {
         Fake *f = fake_new(MCP_PEER_PIPE);
         char big[50000] = {};
