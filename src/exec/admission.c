@@ -229,7 +229,7 @@ int engine_admit(const ExecEngine *e, const ExecRequest *request, PrincipalLimit
         if (e->is_draining) {
                 (void) str_printf(reterr_message, "The service is stopping and takes no new programs; try "
                                                   "again in some seconds.");
-                return EXEC_E_BUSY;
+                return EXEC_E_STOPPING;
         }
 
         if (e->parameters.admit) {

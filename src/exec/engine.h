@@ -99,7 +99,7 @@ void engine_drop_set_changes(ExecEngine *e);
 /* The service manager started no unit for the job in all the time it had. */
 void engine_start_overdue(ExecEngine *e, ExecJob *j);
 
-/* admission.c. engine_admit() returns 0, EXEC_E_BUSY with a sentence, or -errno. */
+/* admission.c. engine_admit() returns 0, EXEC_E_BUSY or EXEC_E_STOPPING with a sentence, or -errno. */
 ExecJob* job_of_queue_item(QueueItem *item);
 bool engine_may_start(const QueueLine *line, void *userdata);
 int engine_admit(const ExecEngine *e, const ExecRequest *request, PrincipalLimits *limits,

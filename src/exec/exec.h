@@ -86,10 +86,11 @@ DEFINE_CLEANUP(ExecEngine*, exec_engine_free);
 enum {
         _EXEC_E_SUCCESS,
         EXEC_E_BUSY, /* queue full; *reterr_message (allocated) tells its state and what to do */
+        EXEC_E_STOPPING, /* nothing is taken any more; likewise */
 };
 
 /* Takes the request on success only. Then exactly one on_done follows, unless exec_job_cancel() comes first.
- * Returns 0, EXEC_E_BUSY, or -errno. */
+ * Returns 0, EXEC_E_BUSY, EXEC_E_STOPPING, or -errno. */
 int exec_engine_submit(ExecEngine *e, ExecRequest *take_request, const ExecJobHandlers *handlers,
                        void *userdata, ExecJob **ret, char **reterr_message);
 

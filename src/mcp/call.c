@@ -344,12 +344,9 @@ void mcp_call_finish(McpCall *c, const char *content, const char *structured, bo
         mcp_call_end(c);
 }
 
-void mcp_call_fail(McpCall *c, const char *text) {
+static void fail_with(McpCall *c, const char *text, const char *meta) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         JsonWriter w = JSON_WRITER_INIT(&b);
-
-        assert(c);
-        assert(text);
 
         json_begin_array(&w);
         json_begin_object(&w);
@@ -357,10 +354,28 @@ void mcp_call_fail(McpCall *c, const char *text) {
         json_string(&w, "text");
         json_key(&w, "text");
         json_string(&w, text);
+        if (meta) {
+                json_key(&w, "_meta");
+                json_raw(&w, meta, strlen(meta));
+        }
         json_end_object(&w);
         json_end_array(&w);
         if (json_writer_finish(&w) >= 0)
                 return mcp_call_finish(c, b.data, NULL, /* is_error= */ true);
         mcp_call_fail_without_memory(c);
         mcp_call_end(c);
+}
+
+void mcp_call_fail(McpCall *c, const char *text) {
+        assert(c);
+        assert(text);
+
+        fail_with(c, text, /* meta= */ NULL);
+}
+
+void mcp_call_fail_stopping(McpCall *c, const char *text) {
+        assert(c);
+        assert(text);
+
+        fail_with(c, text, MCP_META_STOPPING);
 }

@@ -66,3 +66,8 @@ void mcp_call_finish(McpCall *c, const char *content, const char *structured, bo
 
 /* Shorthand for a tool error with one text block (valid UTF-8). */
 void mcp_call_fail(McpCall *c, const char *text);
+
+/* The same for a call that was not begun, and may be made again with the server that comes next: the block's
+ * _meta is MCP_META_STOPPING, by which mcp-exec stdio knows. */
+void mcp_call_fail_stopping(McpCall *c, const char *text);
+#define MCP_META_STOPPING "{\"mcp-exec/stopping\":true}"

@@ -124,6 +124,21 @@ static void input_ended(Bridge *b) {
         find_line(b);
 }
 
+/* Lines that come before all others. */
+static int put_back(Bridge *b, Buffer *lines) {
+        Buffer input = b->input;
+        int r;
+
+        r = buffer_append(lines, input.data ?: "", input.n_bytes);
+        if (r < 0)
+                return r;
+        b->input = *lines;
+        *lines = input;
+        b->n_line_bytes = b->n_scanned = 0;
+        find_line(b);
+        return 0;
+}
+
 /* The beginning of the line is lost. */
 static void fail_overlong(Bridge *b) {
         log_error("The system service ended while it was sent a message that is longer than it takes");
@@ -132,7 +147,8 @@ static void fail_overlong(Bridge *b) {
 
 /* A line that was not sent whole goes to the next one. */
 static int service_lost(Bridge *b) {
-        int r = 0;
+        _cleanup_buffer_ Buffer again = BUFFER_INIT(0);
+        int r;
 
         b->service_fd = safe_close(b->service_fd);
         buffer_done(&b->replies);
@@ -145,7 +161,9 @@ static int service_lost(Bridge *b) {
                 return 0;
         }
         log_info("The system service ended the conversation; the next request starts another");
-        r = pending_calls_fail(&b->calls, LOST_MESSAGE, &b->to_client.buffer);
+        r = pending_calls_end(&b->calls, LOST_MESSAGE, &again, &b->to_client.buffer);
+        if (r >= 0 && again.n_bytes > 0)
+                r = put_back(b, &again);
         if (b->is_overlong)
                 fail_overlong(b);
         return r;
@@ -161,10 +179,11 @@ static int refuse_lines(Bridge *b, const char *reason) {
                        reason);
         while (r >= 0 && b->n_line_bytes > 0) {
                 _cleanup_(pending_calls_done) PendingCalls calls = {};
+                _cleanup_buffer_ Buffer none = BUFFER_INIT(0);
 
                 r = pending_calls_sent(&calls, b->input.data, b->n_line_bytes);
                 if (r >= 0)
-                        r = pending_calls_fail(&calls, message, &b->to_client.buffer);
+                        r = pending_calls_end(&calls, message, &none, &b->to_client.buffer);
                 consume_line(b, b->n_line_bytes);
         }
         return r;
@@ -275,10 +294,10 @@ static int take_replies(Bridge *b) {
                (newline = memchr(b->replies.data, '\n', b->replies.n_bytes))) {
                 size_t n = (size_t) (newline + 1 - b->replies.data);
 
-                if (!handshake_answered(&b->handshake, b->replies.data, n)) {
-                        pending_calls_answered(&b->calls, b->replies.data, n);
+                if (pending_calls_answered(&b->calls, b->replies.data, n))
+                        b->is_refused = true; /* the rest waits, too, for the next one */
+                else if (!handshake_answered(&b->handshake, b->replies.data, n))
                         r = out_queue_push(&b->to_client, b->replies.data, n);
-                }
                 buffer_consume(&b->replies, n);
         }
         return r;

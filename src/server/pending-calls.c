@@ -3,119 +3,171 @@
 #include "server/pending-calls.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "json/json.h"
+#include "mcp/call.h"
 #include "mcp/mcp.h"
 
-typedef int (*MessageHandler)(PendingCalls *p, const char *text, size_t n_bytes);
+/* Of one line, and of all together, to be sent again. */
+#define LINE_BYTES_KEPT_MAX MIB
+#define LINES_BYTES_KEPT_MAX (8 * MIB)
+
+static void call_done(PendingCalls *p, PendingCall *c) {
+        p->n_line_bytes -= c->line.n_bytes;
+        buffer_done(&c->id);
+        buffer_done(&c->line);
+}
 
 void pending_calls_done(PendingCalls *p) {
         assert(p);
 
-        buffer_done(&p->ids);
+        for (size_t i = 0; i < p->n; i++)
+                call_done(p, &p->calls[i]);
+        free(p->calls);
         *p = (PendingCalls) {};
 }
 
-static void remove_id(PendingCalls *p, const char *id, size_t n_bytes) {
-        char *s = p->ids.data, *end = s + p->ids.n_bytes;
+static PendingCall* find_call(const PendingCalls *p, const char *id, size_t n_bytes) {
+        for (size_t i = 0; i < p->n; i++)
+                if (p->calls[i].id.n_bytes == n_bytes && memcmp(p->calls[i].id.data, id, n_bytes) == 0)
+                        return &p->calls[i];
+        return NULL;
+}
 
-        for (size_t n; s < end; s += n) {
-                n = strlen(s) + 1;
-                if (n != n_bytes + 1 || memcmp(s, id, n_bytes) != 0)
-                        continue;
-                memmove(s, s + n, (size_t) (end - s) - n);
-                p->ids.n_bytes -= n;
-                p->n--;
+static void remove_call(PendingCalls *p, PendingCall *c) {
+        if (!c)
                 return;
+        call_done(p, c);
+        p->n--;
+        memmove(c, c + 1, (size_t) (p->calls + p->n - c) * sizeof(*c));
+}
+
+static int add_call(PendingCalls *p, const char *id, size_t n_id, const char *line, size_t n_line) {
+        PendingCall c = {};
+        int r;
+
+        if (p->n == p->n_allocated) {
+                size_t n = p->n_allocated * 2 + 8;
+                PendingCall *calls = reallocarray(p->calls, n, sizeof(*calls));
+
+                if (!calls)
+                        return -ENOMEM;
+                p->calls = calls;
+                p->n_allocated = n;
         }
+        r = buffer_append(&c.id, id, n_id);
+        if (r >= 0 && n_line <= LINE_BYTES_KEPT_MAX && p->n_line_bytes + n_line <= LINES_BYTES_KEPT_MAX)
+                r = buffer_append(&c.line, line, n_line);
+        p->n_line_bytes += c.line.n_bytes;
+        p->calls[p->n++] = c;
+        return r;
+}
+
+static int message_sent(PendingCalls *p, const char *text, size_t n_bytes, const char *line, size_t n_line) {
+        static const char cancelled[] = "\"notifications/cancelled\"";
+        const char *method, *id, *params;
+        size_t n_method, n_id, n_params;
+
+        if (json_raw_member(text, n_bytes, "method", &method, &n_method) <= 0)
+                return 0;
+        if (json_raw_member(text, n_bytes, "id", &id, &n_id) > 0)
+                return add_call(p, id, n_id, line, n_line);
+        if (n_method == sizeof(cancelled) - 1 && memcmp(method, cancelled, n_method) == 0 &&
+            json_raw_member(text, n_bytes, "params", &params, &n_params) > 0 &&
+            json_raw_member(params, n_params, "requestId", &id, &n_id) > 0)
+                remove_call(p, find_call(p, id, n_id));
+        return 0;
 }
 
 /* A batch is a line of several messages. */
-static int for_each_message(PendingCalls *p, const char *line, size_t n_bytes, MessageHandler handle) {
+int pending_calls_sent(PendingCalls *p, const char *line, size_t n_bytes) {
         size_t position = 0, n;
         const char *message;
         int r, k;
 
+        assert(p);
+        assert(line);
+
         k = json_raw_next_element(line, n_bytes, &position, &message, &n);
         if (k == -EBADMSG)
-                return handle(p, line, n_bytes);
+                return message_sent(p, line, n_bytes, line, n_bytes);
         for (; k > 0; k = json_raw_next_element(line, n_bytes, &position, &message, &n)) {
-                r = handle(p, message, n);
+                r = message_sent(p, message, n, "", 0);
                 if (r < 0)
                         return r;
         }
         return 0;
 }
 
-static int handle_sent(PendingCalls *p, const char *text, size_t n_bytes) {
-        static const char cancelled[] = "\"notifications/cancelled\"";
-        const char *method, *id, *params;
-        size_t n_method, n_id, n_params;
-        int r;
+static bool is_refusal(const char *text, size_t n_bytes) {
+        static const char stopping[] = MCP_META_STOPPING;
+        const char *result, *content, *block, *meta;
+        size_t n_result, n_content, n_block, n_meta, position = 0;
 
-        if (json_raw_member(text, n_bytes, "method", &method, &n_method) <= 0)
-                return 0;
-        if (json_raw_member(text, n_bytes, "id", &id, &n_id) > 0) {
-                if (memchr(id, 0, n_id))
-                        return 0;
-                r = buffer_append(&p->ids, id, n_id);
-                if (r >= 0)
-                        r = buffer_append(&p->ids, "", 1);
-                if (r >= 0)
-                        p->n++;
-                return r;
-        }
-        if (n_method == sizeof(cancelled) - 1 && memcmp(method, cancelled, n_method) == 0 &&
-            json_raw_member(text, n_bytes, "params", &params, &n_params) > 0 &&
-            json_raw_member(params, n_params, "requestId", &id, &n_id) > 0)
-                remove_id(p, id, n_id);
-        return 0;
+        return json_raw_member(text, n_bytes, "result", &result, &n_result) > 0 &&
+               json_raw_member(result, n_result, "content", &content, &n_content) > 0 &&
+               json_raw_next_element(content, n_content, &position, &block, &n_block) > 0 &&
+               json_raw_member(block, n_block, "_meta", &meta, &n_meta) > 0 &&
+               n_meta == sizeof(stopping) - 1 && memcmp(meta, stopping, n_meta) == 0;
 }
 
-static int handle_answered(PendingCalls *p, const char *text, size_t n_bytes) {
+static void message_answered(PendingCalls *p, const char *text, size_t n_bytes) {
         const char *id;
         size_t n_id;
 
         if (json_raw_member(text, n_bytes, "id", &id, &n_id) > 0)
-                remove_id(p, id, n_id);
-        return 0;
+                remove_call(p, find_call(p, id, n_id));
 }
 
-int pending_calls_sent(PendingCalls *p, const char *line, size_t n_bytes) {
+bool pending_calls_answered(PendingCalls *p, const char *line, size_t n_bytes) {
+        size_t position = 0, n;
+        const char *message;
+        PendingCall *c;
+        int k;
+
         assert(p);
         assert(line);
 
-        return for_each_message(p, line, n_bytes, handle_sent);
+        k = json_raw_next_element(line, n_bytes, &position, &message, &n);
+        for (; k > 0; k = json_raw_next_element(line, n_bytes, &position, &message, &n))
+                message_answered(p, message, n);
+        if (k != -EBADMSG)
+                return false;
+        if (is_refusal(line, n_bytes) && json_raw_member(line, n_bytes, "id", &message, &n) > 0) {
+                c = find_call(p, message, n);
+                if (c && c->line.n_bytes > 0) {
+                        c->is_refused = true;
+                        return true;
+                }
+        }
+        message_answered(p, line, n_bytes);
+        return false;
 }
 
-void pending_calls_answered(PendingCalls *p, const char *line, size_t n_bytes) {
-        assert(p);
-        assert(line);
+static int append_error(const PendingCall *c, const char *message, Buffer *errors) {
+        _cleanup_buffer_ Buffer request = BUFFER_INIT(0);
+        int r;
 
-        if (p->n > 0)
-                (void) for_each_message(p, line, n_bytes, handle_answered);
+        r = buffer_printf(&request, "{\"id\":%s}", c->id.data);
+        if (r >= 0)
+                r = mcp_error_reply(request.data, request.n_bytes, MCP_ERROR_UNAVAILABLE, message, errors);
+        return r < 0 ? r : buffer_append_str(errors, "\n");
 }
 
-int pending_calls_fail(PendingCalls *p, const char *message, Buffer *b) {
-        const char *s, *end;
+int pending_calls_end(PendingCalls *p, const char *message, Buffer *again, Buffer *errors) {
         int r = 0;
 
         assert(p);
         assert(message);
-        assert(b);
+        assert(again);
+        assert(errors);
 
-        s = p->ids.data ?: "";
-        end = s + p->ids.n_bytes;
-        for (; s < end && r >= 0; s += strlen(s) + 1) {
-                _cleanup_buffer_ Buffer request = BUFFER_INIT(0);
-
-                r = buffer_printf(&request, "{\"id\":%s}", s);
-                if (r >= 0)
-                        r = mcp_error_reply(request.data, request.n_bytes, MCP_ERROR_UNAVAILABLE, message,
-                                            b);
-                if (r >= 0)
-                        r = buffer_append_str(b, "\n");
-        }
+        for (size_t i = 0; i < p->n && r >= 0; i++)
+                if (p->calls[i].is_refused)
+                        r = buffer_append(again, p->calls[i].line.data, p->calls[i].line.n_bytes);
+                else
+                        r = append_error(&p->calls[i], message, errors);
         pending_calls_done(p);
         return r;
 }

@@ -3,11 +3,19 @@
 
 /* PendingCalls: which requests went to a server and have no answer yet, by the bytes of their ids. */
 
+#include <stdbool.h>
+
 #include "base/buffer.h"
 
+typedef struct PendingCall {
+        Buffer id;
+        Buffer line; /* empty: too long to be kept, or several messages */
+        bool is_refused; /* by a server that stops and had not begun it */
+} PendingCall;
+
 typedef struct PendingCalls {
-        Buffer ids; /* each with a NUL; no id holds one */
-        size_t n;
+        PendingCall *calls; /* in their order */
+        size_t n, n_allocated, n_line_bytes;
 } PendingCalls;
 
 void pending_calls_done(PendingCalls *p);
@@ -16,8 +24,10 @@ void pending_calls_done(PendingCalls *p);
  * Returns 0 or -ENOMEM. */
 int pending_calls_sent(PendingCalls *p, const char *line, size_t n_bytes);
 
-/* A line of the server. */
-void pending_calls_answered(PendingCalls *p, const char *line, size_t n_bytes);
+/* A line of the server. Returns true when it refuses a call that can be made again with the next server, and
+ * so need not reach the client. */
+bool pending_calls_answered(PendingCalls *p, const char *line, size_t n_bytes);
 
-/* Appends an error, a line each, for all of them; then none is left. Returns 0 or -ENOMEM. */
-int pending_calls_fail(PendingCalls *p, const char *message, Buffer *b);
+/* The server is gone: appends the lines of refused calls to again, and an error, a line each, for all others
+ * to errors. Then none is left. Returns 0 or -ENOMEM. */
+int pending_calls_end(PendingCalls *p, const char *message, Buffer *again, Buffer *errors);

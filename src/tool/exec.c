@@ -199,7 +199,12 @@ int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
         if (r < 0)
                 return r;
         r = run_table_submit(registry->runs, take_request, &run_call.run, &message);
-        if (r == EXEC_E_BUSY) {
+        if (r == EXEC_E_STOPPING && message) {
+                (void) exec_request_free(take_request);
+                mcp_call_fail_stopping(call, message);
+                return 0;
+        }
+        if (r > 0) {
                 (void) exec_request_free(take_request);
                 mcp_call_fail(call,
                               message ? message : "busy: too many programs are running; try again later");

@@ -159,7 +159,8 @@ class Server(Client):
 
 
 class FakeService:
-    """The system service as a bridge meets it. answer(line) gives the bytes to send for a line, or None to close."""
+    """The system service as a bridge meets it. answer(line) gives the bytes to send for a line, a tuple of
+    them to close afterwards, or None to close."""
 
     def __init__(self, answer):
         self.where = tempfile.TemporaryDirectory(prefix="mcp-exec-")
@@ -182,7 +183,9 @@ class FakeService:
                         reply = self.answer(line)
                         if reply is None:
                             break
-                        connection.sendall(reply)
+                        connection.sendall(reply[0] if isinstance(reply, tuple) else reply)
+                        if isinstance(reply, tuple):
+                            break
                     else:
                         self.ended.set()
 

@@ -269,6 +269,24 @@ def test_batch_and_cancelled_calls_are_answered_as_they_should_when_the_service_
             assert [(m["id"], m["error"]["message"]) for m in s.messages] == [(1, LOST), ("x", LOST)], s.messages
 
 
+def test_call_that_a_stopping_service_refuses_is_made_again_with_the_next_one():
+    refusal = {"content": [{"type": "text", "text": "stopping", "_meta": {"mcp-exec/stopping": True}}], "isError": True}
+    calls = []
+
+    def answer(line):
+        if _is_probe(line):
+            return pong(line)
+        calls.append(json.loads(line)["id"])
+        if len(calls) > 1:
+            return pong(line)
+        return (json.dumps({"jsonrpc": "2.0", "id": calls[0], "result": refusal}, separators=(",", ":")).encode() + b"\n",)
+    with FakeService(answer) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            s.send("tools/call", {"name": "exec", "arguments": {"code": "x" * 300000}}, "a")
+            assert s.reply("a")["result"] == {} and s.ask("ping", None, "b")["result"] == {}
+            assert calls == ["a", "a", "b"] and len(s.messages) == 2, (calls, s.messages)
+
+
 def test_half_an_answer_of_a_dying_service_does_not_reach_the_client():
     def answer(line):
         if _is_probe(line):

@@ -43,7 +43,8 @@ def test_desktop_client_outlives_restarts_of_the_service():
             sh(["systemctl", "restart", "--no-block", "mcp-exec.service"])
             later = [c.start("exec", {"code": f"print({n})"}) for n in range(5)]
             assert running.result()["structuredContent"]["stdout"] == f"run {i}\n"
-            assert [r.result(60)["structuredContent"]["stdout"] for r in later] == [f"{n}\n" for n in range(5)]
+            results = [r.result(60) for r in later]
+            assert [r.get("structuredContent", {}).get("stdout") for r in results] == [f"{n}\n" for n in range(5)], results
         assert len(served_by) == 4, served_by
         sh(["systemctl", "stop", "mcp-exec.socket", "mcp-exec.service"])
         told = c.start("exec", {"code": "1"}).wait()["error"]["message"]
