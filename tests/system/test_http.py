@@ -206,3 +206,48 @@ def test_tcp_without_a_token_is_refused_at_the_start():
     from lib import minimal_environment
     done = sh(["mcp-exec", "serve", "--listen", "127.0.0.1:8098"], check=False, env=minimal_environment(), timeout=20)
     assert done.returncode != 0 and "--no-auth" in done.stderr, done
+
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+START = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n".encode()
+GOOD = START + b"Content-Length: 40\r\n\r\n" + PING
+CHUNKED = START + b"Transfer-Encoding: chunked\r\n\r\n"
+MALFORMED = {
+    b"garbage\r\n\r\n": 400,
+    b"POST /mcp HTTP/3.0\r\n\r\n": 505,
+    START + b"Content-Length: 40\r\nContent-Length: 40\r\n\r\n" + PING: 400,
+    START + b"Content-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n28\r\n" + PING + b"\r\n0\r\n\r\n": 400,
+    START + b"X: " + b"x" * 40000 + b"\r\n\r\n": 431,
+    CHUNKED + b"zz\r\n": 400,
+    CHUNKED + b"28\r\n" + PING + b"xx": 400,
+    CHUNKED + b"ffffffffffff\r\n": 413,
+    CHUNKED + b"28\r\n" + PING + b"\r\n0\r\nno trailer\r\n\r\n": 400,
+    CHUNKED + b"28\r\n" + PING + b"\r\n0\r\nA: " + b"x" * 5000 + b"\r\n\r\n": 431,
+}
+
+
+def _answers(port, data):
+    """Every reply up to the end of the connection: (status, body)."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+        s.sendall(data)
+        received = b"".join(iter(lambda: s.recv(65536), b""))
+    answers = []
+    while received:
+        head, _, rest = received.partition(b"\r\n\r\n")
+        length = int(re.search(rb"(?i)^content-length: *(\d+)", head, re.M)[1])
+        assert re.search(rb"(?i)^content-type: application/json", head, re.M), head
+        answers.append((int(head.split()[1]), json.loads(rest[:length])))
+        received = rest[length:]
+    return answers
+
+
+@timeout(120)
+def test_malformed_request_is_answered_in_json_wherever_it_stands_in_its_connection():
+    with http() as port:
+        for data, status in MALFORMED.items():
+            for n_before in (0, 2):
+                answers = _answers(port, GOOD * n_before + data + GOOD)
+                assert [a[0] for a in answers] == [200] * n_before + [status], (data[:200], n_before, answers)
+                assert all(body["result"] == {} for _, body in answers[:-1]), answers
+                error = answers[-1][1]["error"]
+                assert error["code"] == -31000 and error["message"], answers
