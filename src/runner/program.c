@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -23,27 +24,30 @@
 
 int program_exec(const RunnerFacts *facts, RunnerEnvironment *environment) {
         char python[RUNNER_PATH_MAX], script[] = "main.py";
-        char *argv[6] = { python, script };
-        size_t n = strlen(facts->python);
+        char *const argv[] = { python, script, NULL };
 
-        if (n >= sizeof(python))
+        if (snprintf(python, sizeof(python), "%s%s", facts->set ?: facts->python,
+                     facts->set ? "/bin/python3" : "") >= (int) sizeof(python))
                 return -ENAMETOOLONG;
-        memcpy(python, facts->python, n + 1);
-
-        /* With a set this interpreter only receives the program: it is spared what site would import, for
-         * the sake of time, and because nothing of it should run while there is a control socket. */
-        if (facts->set) {
-                static char no_site[] = "-S", no_directory[] = "-P", command[] = "-c",
-                            hook[] = "import sitecustomize";
-
-                argv[1] = no_site;
-                argv[2] = no_directory;
-                argv[3] = command;
-                argv[4] = hook;
-        }
 
         (void) execve(python, argv, environment->entries);
         return -errno;
+}
+
+int program_become(const RunnerPlaces *places, const RunnerFacts *facts, RunnerEnvironment *environment) {
+        int r;
+
+        if (facts->set) {
+                r = receive_program(places);
+                if (r >= 0)
+                        return r;
+        }
+        r = program_exec(facts, environment);
+        if (facts->set) /* the control socket is closed, and nobody hears of the check */
+                (void) dprintf(STDERR_FILENO,
+                               "mcp-exec: the interpreter of the packages cannot be started: %s\n",
+                               strerror(-r));
+        return RUNNER_EXIT_CHECK + RUNNER_CHECK_INTERPRETER;
 }
 
 /* The exit code 0..255, or STATUS_SIGNAL | signal. */
@@ -107,7 +111,8 @@ static int watch(int control_fd, int signal_fd, pid_t program) {
         }
 }
 
-int program_supervise(const RunnerFacts *facts, RunnerEnvironment *environment, int control_fd) {
+int program_supervise(const RunnerPlaces *places, const RunnerFacts *facts,
+                      RunnerEnvironment *environment, int control_fd) {
         sigset_t mask, old_mask;
         int signal_fd;
         pid_t pid;
@@ -132,8 +137,7 @@ int program_supervise(const RunnerFacts *facts, RunnerEnvironment *environment, 
                  * manager. */
                 (void) setsid();
                 (void) sigprocmask(SIG_SETMASK, &old_mask, NULL);
-                (void) program_exec(facts, environment);
-                _exit(RUNNER_EXIT_CHECK + RUNNER_CHECK_INTERPRETER);
+                _exit(program_become(places, facts, environment));
         }
 
         /* The pipes belong to the program alone: whoever reads them waits for their last writer. */

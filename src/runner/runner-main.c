@@ -72,9 +72,9 @@ int runner_main(int argc, char *const argv[], char *const inherited[], const Run
                 control_fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
                 if (control_fd < 0)
                         return fail(RUNNER_CHECK_CONTROL);
-                return program_supervise(&facts, &environment, control_fd);
+                return program_supervise(places, &facts, &environment, control_fd);
         }
 
-        (void) program_exec(&facts, &environment);
-        return fail(RUNNER_CHECK_INTERPRETER);
+        failed = program_become(places, &facts, &environment);
+        return facts.set ? failed : fail(RUNNER_CHECK_INTERPRETER);
 }

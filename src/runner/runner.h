@@ -87,11 +87,18 @@ int world_environment(const RunnerPlaces *places, const RunnerFacts *facts, char
 /* Leaves the process in a working directory that is deleted, so that getcwd() fails. Returns 0 or -errno. */
 int world_enter_nowhere(const RunnerPlaces *places);
 
+/* receive.c: says READY, and puts the daemon's message in place: work/main.py, files, stdin on fd 0, which
+ * closes the control socket. Returns -1, or the exit status of a run that is over. */
+int receive_program(const RunnerPlaces *places);
+
 /* program.c: becomes "python main.py". Returns only on failure, with -errno. */
 int program_exec(const RunnerFacts *facts, RunnerEnvironment *environment);
+/* The same; with a set after receiving the program. Returns our exit status where it came to nothing. */
+int program_become(const RunnerPlaces *places, const RunnerFacts *facts, RunnerEnvironment *environment);
 /* Forks the program, watches it as PID 1 does, tells its end on the control socket. Returns our exit
  * status. */
-int program_supervise(const RunnerFacts *facts, RunnerEnvironment *environment, int control_fd);
+int program_supervise(const RunnerPlaces *places, const RunnerFacts *facts,
+                      RunnerEnvironment *environment, int control_fd);
 
 /* selftest.c: plays the daemon for one small program. Returns a check number. */
 int selftest_interpreter(const RunnerFacts *facts, RunnerEnvironment *environment);

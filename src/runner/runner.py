@@ -12,7 +12,6 @@ paid by every run. Python 3.11 and later.
 """
 
 import _io
-import _signal
 import _socket
 import atexit
 import fcntl
@@ -243,23 +242,9 @@ def open_up_at_exit(work):
 
 
 def is_in_set(environ):
-    """Whether this is the second interpreter, the one of the packages that the program uses."""
+    """Whether this is the interpreter of the packages that the program uses. init has received the program then, before
+    anything of them could be imported; what they bring (.pth files, a sitecustomize) is the program's."""
     return sys.prefix == environ.get("VIRTUAL_ENV")
-
-
-def become_interpreter_of_set(environ, prefix):
-    """Goes on in the interpreter of the packages, which is started in the same way as this one was: in a directory
-    that is deleted, with PYTHONPATH leading here. Until now nothing of the packages was imported, and the control
-    socket is closed; from here on what they bring (.pth files, a sitecustomize) is the program's."""
-    here = environ["TMPDIR"] + "/home/.start"
-    posix.mkdir(here, 0o700)
-    posix.chdir(here)
-    posix.rmdir(here)
-    # An interpreter ignores these while it runs, and exec would hand that on to one that does not ask for it.
-    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
-        _signal.signal(number, _signal.SIG_DFL)
-    python = prefix + "/bin/python3"
-    posix.execve(python, [python, "main.py"], environ)
 
 
 def forget_ourselves(environ):
@@ -285,7 +270,6 @@ def receive_program(work):
 
 def run(environ):
     work = environ["TMPDIR"] + "/work"
-    prefix = environ.get("VIRTUAL_ENV")
     say_ready(work)
     try:
         receive_program(work)
@@ -293,8 +277,6 @@ def run(environ):
         # Most likely the tmpfs cannot hold what the daemon sent; the caller can do something about it.
         give_up(1, f"the program could not be put in place: {error.strerror}")
 
-    if prefix:
-        become_interpreter_of_set(environ, prefix)
     settle(work, environ)
 
 

@@ -182,8 +182,8 @@ static bool is_credentials_directory(const char *entry) {
         return strncmp(entry, "CREDENTIALS_DIRECTORY=/run/", strlen("CREDENTIALS_DIRECTORY=/run/")) == 0;
 }
 
-/* With a set its programs go before all others. The runner, which the base interpreter imports, becomes
- * VIRTUAL_ENV's (runner.py). */
+/* With a set its programs go before all others. VIRTUAL_ENV tells the runner that it is in the set's
+ * interpreter (runner.py). */
 static int add_set(const RunnerPlaces *places, const char *set, RunnerEnvironment *e) {
         if (environment_add(e, "PATH=%s%s%s:/usr/local/bin:/usr/bin:/bin", set ?: "", set ? "/bin:" : "",
                             places->stubs) < 0)

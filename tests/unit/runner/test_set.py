@@ -161,7 +161,59 @@ def test_a_set_without_an_interpreter_is_told():
         r.send("print(1)\n")
         status, out, err = r.finish()
     equal((status, out), (104, ""))
-    equal(err.startswith("mcp-exec: the runner does not work in this interpreter: FileNotFoundError"), True)
+    equal(err, "mcp-exec: the interpreter of the packages cannot be started: No such file or directory\n")
+
+
+def test_stdin_of_any_size():
+    code = ("import sys, os, fcntl\nd = sys.stdin.buffer.read()\n"
+            "print([len(d), sum(d), os.readlink('/proc/self/fd/0').split(':')[0], fcntl.fcntl(0, fcntl.F_GETFL) & 0o4000])\n")
+    for mode in "system", "user":
+        for size in 0, 1, 65536, 65537, 1 << 20, (1 << 20) + 1, 5 << 20:
+            out = value(code, mode=mode, stdin=b"\1" * size)
+            equal(out, [size, size, "pipe" if size <= 1 << 20 else "/memfd", 0])
+
+
+def test_stdin_in_a_file_cannot_be_changed():
+    code = "import os\ntry:\n    os.write(0, b'x')\nexcept OSError as e:\n    print([e.errno])\n"
+    equal(value(code, stdin=b"x" * (2 << 20)), [9])
+    code = ("import os\ntry:\n    os.write(os.open('/proc/self/fd/0', os.O_RDWR), b'x')\nexcept OSError as e:\n"
+            "    print([e.errno])\n")
+    equal(value(code, stdin=b"x" * (2 << 20)), [1])
+
+
+def test_an_idle_run_goes_quietly():
+    for mode in "system", "user":
+        with SetRun(mode=mode) as r:
+            r.ready()
+            r.control.close()
+            equal(r.finish(), (0, "", ""))
+
+
+def test_malformed_messages_end_the_run():
+    fine = rig.message("print(1)")
+    for mode in "system", "user":
+        for sent in (fine[:20], rig.message("print(1)", files=[(b"a", b"xyz")])[:-1]):
+            with SetRun(mode=mode) as r:
+                r.ready()
+                r.control.sendall(sent)
+                r.control.close()
+                equal(r.finish(), (0, "", ""))
+        for sent in (rig.message("print(1)", magic=b"MXCODE1\n"), *(rig.message("print(1)", files=[(name, b"")]) for name in
+                     (b"", b"..", b".", b"a/b", b"/etc/x", b"a\0b", b"main.py", b"x" * 256))):
+            with SetRun(mode=mode) as r:
+                r.ready()
+                r.control.sendall(sent)
+                equal(r.finish(), (102, "", "mcp-exec: a malformed message came from the daemon\n"))
+
+
+def test_what_cannot_be_put_in_place_is_said():
+    equal(run("print(1)", files=[(b"a", b""), (b"a", b"")]),
+          (1, "", "mcp-exec: the program could not be put in place: File exists\n"))
+
+
+def test_files_of_any_size():
+    code = "import os\nprint([os.path.getsize('a'), open('\u00e4 b', 'rb').read(), oct(os.stat('a').st_mode)])\n"
+    equal(value(code, files=[(b"a", b"x" * 200000), ("\u00e4 b".encode(), b"\0\xff")]), [200000, b"\0\xff", "0o100644"])
 
 
 if __name__ == "__main__":
