@@ -183,7 +183,7 @@ def test_what_a_unit_of_preparation_can_reach():
                 assert seen["netlink"] in (errno.EPERM, errno.EAFNOSUPPORT), seen
                 assert seen["setuid"] == errno.EPERM, seen
                 assert seen["credentials"] is None, seen
-                assert seen["var"] == ["sets"] and "home" not in seen["root"], seen
+                assert seen["var"] == ["sets", "uv"] and "home" not in seen["root"], seen
                 assert "shadow" not in seen["etc"] and "machine-id" not in seen["etc"], seen
             assert fetch["net"] == os.stat("/proc/self/ns/net").st_ino, fetch
             assert fetch["inet"] == 0, fetch
