@@ -8,6 +8,9 @@
 #include "python/answer.h"
 #include "python/block.h"
 
+#define JOURNAL_CHARACTERS \
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_ ,()"
+
 static void check_script(const char *text, size_t n_bytes) {
         _cleanup_buffer_ Buffer once = BUFFER_INIT(0), twice = BUFFER_INIT(0);
 
@@ -33,6 +36,7 @@ static void check_answer(const char *text, size_t n_bytes) {
         _cleanup_(parsed_unrefp) Parsed *parsed = NULL;
         _cleanup_(fetched_done) Fetched fetched = {};
         _cleanup_json_ JsonValue *v = NULL, *tool_uv = NULL;
+        _cleanup_buffer_ Buffer hosts = BUFFER_INIT(0);
         const char *kind, *message;
         int r;
 
@@ -40,6 +44,8 @@ static void check_answer(const char *text, size_t n_bytes) {
                 return;
         r = answer_read_error(v, &kind, &message);
         FUZZ_CHECK(r == 0 || r == -EBADMSG || (r == 1 && grammar_is_line(message, strlen(message), 4000)));
+        if (answer_read_internal_hosts(v, &hosts) == 1)
+                FUZZ_CHECK(strspn(hosts.data, JOURNAL_CHARACTERS) == hosts.n_bytes);
         r = answer_read_fetch(v, &fetched);
         FUZZ_CHECK(r == -EBADMSG || (r == 0 && strlen(fetched.lock) == SHA256_HEX_CHARS));
         r = answer_read_parse(v, &policy, &parsed);
