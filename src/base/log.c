@@ -58,6 +58,11 @@ void log_open(const char *name, int max_level) {
         log_state.is_journal = stderr_is_journal();
 }
 
+const char* log_place(const char *in_journal) {
+        assert(in_journal);
+        return log_state.is_journal ? in_journal : "what the server writes to its standard error";
+}
+
 int log_level_from_string(const char *s) {
         static const struct {
                 const char *name;

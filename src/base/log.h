@@ -18,6 +18,10 @@
  * LOG_INFO). */
 void log_open(const char *name, int max_level);
 
+/* Where a person finds what this process logs, for a sentence: in_journal, or what to look at where none of
+ * it is in the journal. */
+const char* log_place(const char *in_journal);
+
 int log_level_from_string(const char *s);
 
 /* Logs and returns -abs(error) so that `return log_error_errno(r, …)` logs exactly once. error 0: none. A

@@ -49,6 +49,10 @@ static void client_unregister(LauncherClient *c, LauncherJob *j) {
         j->id = 0;
 }
 
+/* Whoever asks need not be who started it. */
+#define LAUNCHER_LOG \
+        "its journal (journalctl -u mcp-exec-launcher; under a user's own service manager: standard error)."
+
 /* Back to DISCONNECTED, without a word to anyone. */
 static void client_close(LauncherClient *c) {
         c->state = LAUNCHER_DISCONNECTED;
@@ -83,8 +87,7 @@ static void client_lose(LauncherClient *c, const char *why) {
 static int client_on_hello_timeout(sd_event_source *s, uint64_t usec, void *userdata) {
         (void) s;
         (void) usec;
-        client_lose(userdata, "The launcher accepted the connection but did not answer; see its journal "
-                              "(journalctl -u mcp-exec-launcher).");
+        client_lose(userdata, "The launcher accepted the connection but did not answer; see " LAUNCHER_LOG);
         return 0;
 }
 
@@ -177,10 +180,9 @@ static void client_read(LauncherClient *c) {
                         return;
                 if (r == 0) {
                         client_lose(c, c->state == LAUNCHER_READY ?
-                                    "The launcher closed the connection; see its journal "
-                                    "(journalctl -u mcp-exec-launcher)." :
-                                    "The launcher closed the connection before it said anything; see its "
-                                    "journal (journalctl -u mcp-exec-launcher).");
+                                    "The launcher closed the connection; see " LAUNCHER_LOG :
+                                    "The launcher closed the connection before it said anything; see "
+                                    LAUNCHER_LOG);
                         return;
                 }
                 if (r > 0)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/buffer.h"
+#include "base/log.h"
 #include "base/strv.h"
 #include "exec/size-text.h"
 #include "runner/checks.h"
@@ -113,16 +114,21 @@ static bool is_unreported_end(const ResultFacts *f) {
         return f->reason == JOB_REASON_TIMEOUT && f->fate == UNIT_FATE_NONE && f->had_ended_silently;
 }
 
+/* The launcher that a server starts for itself writes where the server does. */
+static const char* launcher_log(void) {
+        return log_place("the journal (journalctl -u mcp-exec-launcher)");
+}
+
 /* The program ran, and how it ended will never be known. */
 static void judge_lost(const ResultFacts *f, ExecResult *r) {
         if (f->fate == UNIT_FATE_LOST)
                 blame_sandbox(r, "The launcher ended or lost its connection while the program ran, so how "
-                                 "it ended is not known. Run it again; administrators find the cause by "
-                              "journalctl -u mcp-exec-launcher.");
+                                 "it ended is not known. Run it again; administrators find the cause in "
+                                 "%s.", launcher_log());
         else if (is_unreported_end(f))
                 blame_sandbox(r, "Its output had ended before the time limit, but the launcher has not "
                                  "reported how the program ended. Run it again; administrators find the "
-                                 "cause by journalctl -u mcp-exec-launcher.");
+                                 "cause in %s.", launcher_log());
         else if (f->fault == UNIT_FAULT_OUTPUT)
                 blame_sandbox(r, "Its output could not be collected, for the daemon is short of memory. "
                               "Run it again later.");
@@ -165,12 +171,12 @@ static void judge_failure(const ResultFacts *f, ExecResult *r) {
         else if (f->is_sent)
                 judge_lost(f, r);
         else if (f->fate == UNIT_FATE_REFUSED)
-                blame_sandbox(r, "The launcher refused to start it. %s",
-                              f->refusal ?: "Its journal says why (journalctl -u mcp-exec-launcher).");
+                blame_sandbox(r, "The launcher refused to start it. %s%s%s",
+                              f->refusal ?: "Why, is in ", f->refusal ? "" : launcher_log(),
+                              f->refusal ? "" : ".");
         else if (f->fate == UNIT_FATE_LOST)
                 blame_sandbox(r, "The launcher ended or lost its connection before the program started. Run "
-                                 "it again; administrators find the cause by journalctl -u "
-                                 "mcp-exec-launcher.");
+                                 "it again; administrators find the cause in %s.", launcher_log());
         else if (failed_check(f) > 0)
                 blame_check(r, failed_check(f));
         else if (f->fault == UNIT_FAULT_PROTOCOL)

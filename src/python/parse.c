@@ -2,6 +2,9 @@
 
 /* PARSE: asks each question once. Who asks what is being asked already joins, and answers are kept. */
 
+#include <stdio.h>
+
+#include "base/log.h"
 #include "python/internal.h"
 #include "python/order.h"
 #include "python/parse.h"
@@ -274,10 +277,13 @@ void parse_update(Python *p) {
                 if (parse_start(q) >= 0)
                         n_running++;
                 else {
-                        parse_tell(q, NULL,
-                                   "The unit that reads what a script says about its packages could "
-                                   "not be started. Administrators: see the journal (journalctl -u "
-                                   "mcp-exec).");
+                        char why[256];
+
+                        (void) snprintf(why, sizeof(why),
+                                        "The unit that reads what a script says about its packages could "
+                                        "not be started. Administrators: see %s.",
+                                        log_place("the journal (journalctl -u mcp-exec)"));
+                        parse_tell(q, NULL, why);
                         /* Whoever was told may have changed the list. */
                         python_update_soon(p);
                         return;

@@ -432,6 +432,7 @@ void preparation_update(Python *p) {
         while (n_running < p->settings->packages.prepare_parallel) {
                 QueueItem *item = queue_pop(&p->preparations_waiting);
                 Preparation *q;
+                char why[256];
 
                 if (!item)
                         return;
@@ -442,10 +443,10 @@ void preparation_update(Python *p) {
                         n_running++;
                         continue;
                 }
-                preparation_fail(q, EXEC_INFRA_ERROR,
-                                 "The unit that fetches packages could not be started. "
-                                 "Administrators: see the journal (journalctl -u "
-                                 "mcp-exec).");
+                (void) snprintf(why, sizeof(why),
+                                "The unit that fetches packages could not be started. Administrators: see "
+                                "%s.", log_place("the journal (journalctl -u mcp-exec)"));
+                preparation_fail(q, EXEC_INFRA_ERROR, why);
                 return; /* whoever was told may have changed the list; an update follows */
         }
 }

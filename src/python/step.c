@@ -176,9 +176,9 @@ static void step_on_done(ExecJob *j, const ExecResult *result, void *userdata) {
         log_warning("%s ended with status %s, exit code %d.", s->parameters.program,
                     exec_status_to_string(result->status), result->exit_code);
         (void) str_printf(&message,
-                          "The program that prepares packages failed%s%.200s. Administrators: see the "
-                          "journal (journalctl -u mcp-exec).",
-                          *s->words ? ": " : "", s->words);
+                          "The program that prepares packages failed%s%.200s. Administrators: see %s.",
+                          *s->words ? ": " : "", s->words,
+                          log_place("the journal (journalctl -u mcp-exec)"));
         step_fail_kind(s, "internal", message ?: "The program that prepares packages failed.", NULL);
 }
 

@@ -299,8 +299,10 @@ void check_run(CheckContext *c, int service_fd) {
         if (r < 0)
                 c->report.is_incomplete = true;
         else if (r == 0)
-                check_add(&c->report, CHECK_FAIL, "run", "journalctl -u mcp-exec -u mcp-exec-launcher",
-                          "a small program was not answered");
+                check_add(&c->report, CHECK_FAIL, "run",
+                          own_fd < 0 ? "journalctl -u mcp-exec -u mcp-exec-launcher" : NULL,
+                          own_fd < 0 ? "a small program was not answered" :
+                                       "the server that was started for this gave no answer");
         else
                 report_reply(c, reply);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/log.h"
 #include "base/strv.h"
 #include "tool/sandbox-call.h"
 
@@ -77,17 +78,18 @@ static void list_sets(ToolRegistry *registry, McpCall *call) {
 
 static void on_removed(int error, void *userdata) {
         _cleanup_free_ SetsCall *c = userdata;
+        char why[160];
 
         if (!c->call)
                 return;
+        (void) snprintf(why, sizeof(why), "It could not be removed; see %s.",
+                        log_place("the journal (journalctl -u mcp-exec -u mcp-exec-launcher)"));
         if (error == 0)
                 mcp_call_finish(c->call, "[]", "{}", /* is_error= */ false);
         else
                 mcp_call_fail(c->call, error == -ENOENT ? "There is no set of this name." :
                                        error == -EBUSY  ? "A program is using it; try again when it has "
-                                                          "ended." :
-                                                          "It could not be removed; the journal says why "
-                                                          "(journalctl -u mcp-exec -u mcp-exec-launcher).");
+                                                          "ended." : why);
 }
 
 static void cancel(ToolCall *head) {

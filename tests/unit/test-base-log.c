@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -70,6 +71,24 @@ TEST(log_lets_nobody_forge_a_line_or_a_terminal_sequence) {
         log_info("%s", "a\nprog: forged\r\x1b[2J\x7f\xff\xc2\x9b\xc3\xbc");
         redirect_end(text, sizeof(text));
         ASSERT_EQ_STR(text, "prog: a?prog: forged??[2J???" "?\xc3\xbc\n");
+}
+
+TEST(log_place_is_the_journal_only_where_that_has_the_log) {
+        static const char in_journal[] = "the journal (journalctl -u x)";
+        char text[64], stream[64];
+        struct stat st;
+
+        redirect_begin();
+        log_open("prog", LOG_INFO);
+        ASSERT_EQ_STR(log_place(in_journal), "what the server writes to its standard error");
+        ASSERT_EQ_INT(fstat(STDERR_FILENO, &st), 0);
+        (void) snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t) st.st_dev, (uintmax_t) st.st_ino);
+        ASSERT_EQ_INT(setenv("JOURNAL_STREAM", stream, 1), 0);
+        log_open("prog", LOG_INFO);
+        ASSERT_EQ_STR(log_place(in_journal), in_journal);
+        (void) unsetenv("JOURNAL_STREAM");
+        redirect_end(text, sizeof(text));
+        log_open("prog", LOG_INFO);
 }
 
 TEST(log_cuts_endless_messages) {
