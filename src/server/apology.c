@@ -17,16 +17,25 @@
 #include "base/timeutil.h"
 #include "mcp/mcp.h"
 #include "server/apology.h"
+#include "server/notify.h"
 
 #define MESSAGE \
         "mcp-exec cannot start: its configuration has a mistake, or something it needs is missing. The " \
-        "administrator finds it with \"journalctl -u mcp-exec\"."
+        "administrator finds it with \"journalctl -u mcp-exec\". Once it is repaired, the next client is " \
+        "served; without one: systemctl restart mcp-exec.service"
 
-#define QUIET_USEC (5 * USEC_PER_SEC)
-/* However many come: then the service fails visibly, and the next connection starts it anew. */
-#define TOTAL_USEC (60 * USEC_PER_SEC)
-/* A client that does not send what it promised must not keep the others waiting. */
-#define REQUEST_MSEC 200
+/* Starts are this far apart, however many clients come. */
+#define SPACING_USEC (1 * USEC_PER_SEC)
+/* Clients that do not send what they promised are answered all the same. */
+#define REQUESTS_USEC (200 * USEC_PER_MSEC)
+/* As many as wait in a socket of ours (Backlog=). The next start answers the others. */
+#define CLIENTS_MAX 256
+
+typedef struct Waiting {
+        int fds[CLIENTS_MAX];
+        const Buffer *answers[CLIENTS_MAX];
+        size_t n_clients;
+} Waiting;
 
 static int make_answers(Buffer *line, Buffer *http) {
         int r;
@@ -41,19 +50,54 @@ static int make_answers(Buffer *line, Buffer *http) {
         return r < 0 ? r : buffer_append_str(line, "\n");
 }
 
-static void answer_one(int listening_fd, const Buffer *answer) {
-        _cleanup_close_ int fd = accept4(listening_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        struct pollfd p = { .fd = fd, .events = POLLIN };
-        char ignored[4096];
+/* Those who wait now, and nobody who comes later: whatever was wrong may have been repaired by then. */
+static void accept_waiting(Waiting *w, int listening_fd, const Buffer *answer) {
+        int fd;
 
-        if (fd < 0)
-                return;
-        /* Closing with unread input makes a reset of it, and the answer is lost. */
-        while (poll(&p, 1, REQUEST_MSEC) == 1 &&
-               recv(fd, ignored, sizeof(ignored), 0) == (ssize_t) sizeof(ignored))
-                ;
-        (void) send(fd, answer->data, answer->n_bytes, MSG_NOSIGNAL);
-        (void) shutdown(fd, SHUT_WR);
+        while (w->n_clients < CLIENTS_MAX &&
+               (fd = accept4(listening_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+                w->fds[w->n_clients] = fd;
+                w->answers[w->n_clients++] = answer;
+        }
+}
+
+/* Closing with unread input makes a reset of it, and the answer is lost. Returns true once all has come. */
+static bool read_request(int fd) {
+        char ignored[4096];
+        ssize_t n;
+
+        do
+                n = recv(fd, ignored, sizeof(ignored), 0);
+        while (n == (ssize_t) sizeof(ignored));
+        return n >= 0 || errno != EAGAIN;
+}
+
+static void answer_client(Waiting *w, size_t i) {
+        (void) send(w->fds[i], w->answers[i]->data, w->answers[i]->n_bytes, MSG_NOSIGNAL);
+        (void) shutdown(w->fds[i], SHUT_WR);
+        w->fds[i] = safe_close(w->fds[i]);
+}
+
+static void answer_waiting(Waiting *w) {
+        uint64_t now, end = now_monotonic_usec() + REQUESTS_USEC;
+        struct pollfd fds[CLIENTS_MAX];
+
+        while ((now = now_monotonic_usec()) < end) {
+                bool has_any = false;
+
+                for (size_t i = 0; i < w->n_clients; i++) {
+                        if (w->fds[i] >= 0 && read_request(w->fds[i]))
+                                answer_client(w, i);
+                        fds[i] = (struct pollfd) { .fd = w->fds[i], .events = POLLIN };
+                        has_any = has_any || w->fds[i] >= 0;
+                }
+                if (!has_any)
+                        return;
+                (void) poll(fds, w->n_clients, (int) ((end - now) / USEC_PER_MSEC + 1));
+        }
+        for (size_t i = 0; i < w->n_clients; i++)
+                if (w->fds[i] >= 0)
+                        answer_client(w, i);
 }
 
 /* A service that failed late had blocked them for its event loop. */
@@ -68,35 +112,24 @@ static void unblock_signals(void) {
 
 void apologise(const ServiceSockets *sockets) {
         _cleanup_buffer_ Buffer line = BUFFER_INIT(0), http = BUFFER_INIT(0);
-        struct pollfd fds[SERVICE_SOCKETS_MAX];
-        uint64_t start = now_monotonic_usec(), quiet_since = start;
-        bool has_any = false;
+        uint64_t now, end = now_monotonic_usec() + SPACING_USEC;
+        Waiting waiting = {};
 
         assert(sockets);
 
-        for (size_t i = 0; i < sockets->n_sockets; i++) {
-                fds[i] = (struct pollfd) { .fd = sockets->fds[i], .events = POLLIN };
-                has_any = has_any || fds[i].fd >= 0; /* a listener may have taken it */
-        }
-        if (!has_any)
-                return;
-        if (make_answers(&line, &http) < 0) {
-                log_oom();
-                return;
-        }
         unblock_signals();
-
-        for (;;) {
-                uint64_t now = now_monotonic_usec();
-
-                if (now >= quiet_since + QUIET_USEC || now >= start + TOTAL_USEC)
-                        return;
-                if (poll(fds, sockets->n_sockets,
-                         (int) ((quiet_since + QUIET_USEC - now) / USEC_PER_MSEC + 1)) <= 0)
-                        continue;
+        (void) notify_now("STATUS=Cannot start; the reason is in the journal (journalctl -u mcp-exec)", -EBADF);
+        if (make_answers(&line, &http) < 0)
+                log_oom();
+        else {
                 for (size_t i = 0; i < sockets->n_sockets; i++)
-                        if (fds[i].revents)
-                                answer_one(fds[i].fd, service_sockets_are_http(sockets, i) ? &http : &line);
-                quiet_since = now_monotonic_usec();
+                        if (sockets->fds[i] >= 0) /* a listener may have taken it */
+                                accept_waiting(&waiting, sockets->fds[i],
+                                               service_sockets_are_http(sockets, i) ? &http : &line);
+                answer_waiting(&waiting);
         }
+
+        /* Whoever comes meanwhile waits in the socket, and for the next start. */
+        while ((now = now_monotonic_usec()) < end)
+                (void) poll(NULL, 0, (int) ((end - now) / USEC_PER_MSEC + 1));
 }

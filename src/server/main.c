@@ -88,7 +88,7 @@ static int run_default(void) {
                         log_error("%s", message);
                 else
                         log_error_errno(r, "Cannot read the configuration");
-                return COMMAND_FAILED;
+                return serve_refuse(COMMAND_FAILED);
         }
 
         transport = settings->transport;

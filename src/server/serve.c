@@ -138,6 +138,15 @@ int serve_main(const ServeOptions *options) {
         return r;
 }
 
+int serve_refuse(int status) {
+        _cleanup_(service_sockets_done) ServiceSockets sockets = SERVICE_SOCKETS_INIT;
+        _cleanup_free_ char *message = NULL;
+
+        if (service_sockets_inherit(&sockets, &message) >= 0 && sockets.is_activated)
+                apologise(&sockets);
+        return status;
+}
+
 int command_serve(int argc, char **argv) {
         enum {
                 OPTION_LISTEN = 0x100,
@@ -171,7 +180,7 @@ int command_serve(int argc, char **argv) {
                 case OPTION_LISTEN:
                         r = strv_extend(&listen, optarg);
                         if (r < 0)
-                                return log_oom(), COMMAND_FAILED;
+                                return log_oom(), serve_refuse(COMMAND_FAILED);
                         break;
                 case OPTION_NO_AUTH:
                         options.no_auth = true;
@@ -190,7 +199,7 @@ int command_serve(int argc, char **argv) {
                         break;
                 }
         if (line.status != COMMAND_GOES_ON)
-                return line.status;
+                return line.status == COMMAND_OK ? line.status : serve_refuse(line.status);
 
         options.is_verbose = line.is_verbose;
         options.listen = listen;
