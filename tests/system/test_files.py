@@ -45,6 +45,8 @@ def test_files_that_were_sent_are_in_the_working_directory_of_cold_and_warm_unit
             for _ in range(3):
                 r = c.exec("print(open('a.csv').read(), open('b.bin', 'rb').read() == bytes(range(256)) * 999)", files=sent)
                 assert r["stdout"] == "1,2\n True\n" and "files" not in r, r
+            r = c.call("execute_python", {"script": "print(open('a.csv').read())", "files": sent})["structuredContent"]
+            assert r["stdout"] == "1,2\n\n" and "files" not in r, r
 
 
 def test_a_run_without_files_says_nothing_of_them():
