@@ -120,6 +120,23 @@ TEST(timeout_is_the_default_for_zero_and_clamped_otherwise) {
         }
 }
 
+TEST(less_time_than_was_asked_for_is_told_to_who_reads_the_output) {
+        static const char wants_output[] = ",\"_meta\":{\"mcp-exec/output\":true}";
+        Setup *s = setup_new(NULL);
+
+        ASSERT_EQ_STR(call(s, "{\"code\":\"1\",\"timeout_s\":900}", wants_output),
+                      "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/mcp-exec/note\",\"params\":{"
+                      "\"requestId\":1,\"message\":\"The time limit is 300 s, the most that is allowed here "
+                      "(MaxTimeoutSec=), and not 900 s.\"}}\n");
+        setup_free(s);
+        s = setup_new(NULL);
+        ASSERT_EQ_STR(call(s, "{\"code\":\"1\",\"timeout_s\":300}", wants_output), "");
+        setup_free(s);
+        s = setup_new(NULL);
+        ASSERT_EQ_STR(call(s, "{\"code\":\"1\",\"timeout_s\":900}", ""), "");
+        setup_free(s);
+}
+
 TEST(request_says_who_asks_in_clean_words) {
         Setup *s = setup_new(NULL);
         const ExecRequest *q;
