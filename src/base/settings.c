@@ -38,7 +38,7 @@ static const Key keys[] = {
         K("Server", "AllowUsers", KIND_NAMES, allow_users, 0, 0, ""),
         K("Server", "AllowedHosts", KIND_HOSTS, allowed_hosts, 0, 0, ""),
         /* It takes about as long to start again. */
-        K("Server", "ExitIdleSec", KIND_TIME_OR_ZERO, exit_idle_usec, SEC / 10, 7 * 86400 * SEC, "60s"),
+        K("Server", "ExitIdleSec", KIND_TIME_OR_ZERO, exit_idle_usec, SEC, 7 * 86400 * SEC, "60s"),
         /* Each costs a descriptor and a buffer. */
         K("Server", "MaxConnections", KIND_COUNT, max_connections, 1, 4096, "256"),
         K("Server", "MaxConnectionsPerAddress", KIND_COUNT, max_connections_per_address, 0, 4096, "64"),

@@ -181,8 +181,8 @@ static void client_read(LauncherClient *c) {
                 if (r == 0) {
                         client_lose(c, c->state == LAUNCHER_READY ?
                                     "The launcher closed the connection; see " LAUNCHER_LOG :
-                                    "The launcher closed the connection before it said anything; see "
-                                    LAUNCHER_LOG);
+                                    "The launcher closed the connection before it said anything. "
+                                    "\"mcp-exec check\" tells what to do; see also " LAUNCHER_LOG);
                         return;
                 }
                 if (r > 0)

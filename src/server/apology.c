@@ -118,7 +118,8 @@ void apologise(const ServiceSockets *sockets) {
         assert(sockets);
 
         unblock_signals();
-        (void) notify_now("STATUS=Cannot start; the reason is in the journal (journalctl -u mcp-exec)", -EBADF);
+        (void) notify_now("STATUS=Cannot start; the reason is in the journal (journalctl -u mcp-exec)",
+                          -EBADF);
         if (make_answers(&line, &http) < 0)
                 log_oom();
         else {

@@ -8,12 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <poll.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -23,6 +20,7 @@
 #include "base/parse.h"
 #include "base/strv.h"
 #include "server/check.h"
+#include "server/read-command.h"
 
 #define MANAGER_VERSION_MIN 252
 #define FILE_BYTES_MAX (64 * KIB)
@@ -89,47 +87,6 @@ void check_init(CheckContext *c) {
 }
 
 /* ---- Version of the manager ---- */
-
-/* Output of a command within five seconds. */
-static int read_command(const char *const argv[], Buffer *output) {
-        _cleanup_close_ int read_fd = -EBADF, write_fd = -EBADF;
-        posix_spawn_file_actions_t actions;
-        struct pollfd p;
-        pid_t pid;
-        int r, fds[2];
-
-        r = pipe_new(fds);
-        if (r < 0)
-                return r;
-        read_fd = fds[0];
-        write_fd = fds[1];
-
-        r = -posix_spawn_file_actions_init(&actions);
-        if (r < 0)
-                return r;
-        r = -posix_spawn_file_actions_adddup2(&actions, write_fd, STDOUT_FILENO);
-        if (r == 0)
-                r = -posix_spawnp(&pid, argv[0], &actions, NULL, (char *const*) argv, environ);
-        (void) posix_spawn_file_actions_destroy(&actions);
-        if (r < 0)
-                return r;
-        write_fd = safe_close(write_fd);
-
-        p = (struct pollfd) { .fd = read_fd, .events = POLLIN };
-        for (;;) {
-                char chunk[1024];
-                ssize_t n;
-
-                if (poll(&p, 1, 5000) <= 0)
-                        break;
-                n = read(read_fd, chunk, sizeof(chunk));
-                if (n <= 0 || buffer_append(output, chunk, (size_t) n) < 0)
-                        break;
-        }
-        read_fd = safe_close(read_fd);
-        (void) waitpid(pid, NULL, 0);
-        return 0;
-}
 
 /* "systemd 257 (257.13-1)" -> 257 and the text in parentheses. */
 static bool parse_version(char *text, uint64_t *ret_number, const char **ret_text) {

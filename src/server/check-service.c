@@ -20,41 +20,15 @@
 #include "exec/exec.h"
 #include "json/json.h"
 #include "server/check.h"
-#include "server/launcher-connect.h"
 #include "server/one-call.h"
 #include "server/own-server.h"
+#include "server/sandbox-query.h"
 #include "server/system-socket.h"
 #include "tool/packages.h"
 
 #define ANSWER_USEC (60 * USEC_PER_SEC)
 
 /* ---- The system service ---- */
-
-static bool is_installed(void) {
-        return access("/usr/lib/systemd/system/mcp-exec.socket", F_OK) == 0 ||
-               access("/lib/systemd/system/mcp-exec.socket", F_OK) == 0 ||
-               access("/etc/systemd/system/mcp-exec.socket", F_OK) == 0;
-}
-
-/* systemd does not start what an administrator masked, whoever asks. NULL: none is. */
-static const char* masked_unit(void) {
-        static const char *const units[] = { "mcp-exec.socket", "mcp-exec.service",
-                                             "mcp-exec-launcher.socket", "mcp-exec-launcher.service" };
-        static const char *const directories[] = { "/etc/systemd/system", "/run/systemd/system" };
-
-        for (size_t i = 0; i < ELEMENTSOF(units); i++)
-                for (size_t k = 0; k < ELEMENTSOF(directories); k++) {
-                        char path[128], target[16];
-                        ssize_t n;
-
-                        (void) snprintf(path, sizeof(path), "%s/%s", directories[k], units[i]);
-                        n = readlink(path, target, sizeof(target) - 1);
-                        target[n > 0 ? n : 0] = 0;
-                        if (streq(target, "/dev/null"))
-                                return units[i];
-                }
-        return NULL;
-}
 
 /* What the administrator does for this user, by the first of AllowGroups=. */
 static int admission_remedy(const CheckContext *c, char **ret) {
@@ -71,15 +45,14 @@ static int admission_remedy(const CheckContext *c, char **ret) {
 
 int check_service(CheckContext *c, int *ret_fd) {
         _cleanup_free_ char *reason = NULL, *remedy = NULL;
-        const char *sudo, *masked;
         int r;
 
         assert(c);
         assert(ret_fd);
 
         *ret_fd = -EBADF;
-        sudo = c->uid == 0 ? "" : "sudo ";
         r = system_socket_connect(c->socket_path, ret_fd, &reason);
+        system_units_read(&c->units); /* what the attempt has made of them */
         if (r == 0) {
                 c->uses_system_service = true;
                 check_add(&c->report, CHECK_OK, "service", NULL, "the system service admits %s",
@@ -89,21 +62,11 @@ int check_service(CheckContext *c, int *ret_fd) {
         if (r < 0)
                 return r;
 
-        masked = r == SYSTEM_SOCKET_E_REFUSED ? NULL : masked_unit();
-        if (masked)
-                r = str_printf(&remedy, "%ssystemctl unmask %s, then %ssystemctl restart mcp-exec.socket",
-                               sudo, masked, sudo);
-        else if (r == SYSTEM_SOCKET_E_ABSENT && is_installed())
-                r = str_printf(&remedy, "%ssystemctl enable --now mcp-exec.socket", sudo);
-        else if (r == SYSTEM_SOCKET_E_ABSENT)
-                r = str_printf(
-                        &remedy,
-                        "Install the package mcp-exec, then \"%ssystemctl enable --now mcp-exec.socket\".",
-                        sudo);
-        else if (r == SYSTEM_SOCKET_E_REFUSED)
-                r = admission_remedy(c, &remedy);
-        else
-                r = str_printf(&remedy, "%sjournalctl -u mcp-exec -u mcp-exec-launcher", sudo);
+        r = r == SYSTEM_SOCKET_E_REFUSED ? admission_remedy(c, &remedy) :
+                                           system_units_remedy(&c->units, r, c->uid == 0, &remedy);
+        if (r >= 0 && !remedy)
+                r = str_printf(&remedy, "%sjournalctl -u mcp-exec -u mcp-exec-launcher",
+                               c->uid == 0 ? "" : "sudo ");
         if (r < 0)
                 return r;
         /* An ordinary user may do without, by way of the own service manager. */
@@ -113,22 +76,25 @@ int check_service(CheckContext *c, int *ret_fd) {
 
 /* ---- The launcher ---- */
 
-typedef struct Query {
-        sd_event *event;
-        CheckContext *context;
-} Query;
+/* The remedy is the one of the service where both have the same cause. */
+static void report_silence(CheckContext *c, const char *error) {
+        const SystemUnitsSymptoms symptoms = { .is_launcher_away = true };
+        _cleanup_free_ char *remedy = NULL;
+
+        system_units_read(&c->units); /* what the attempt has made of them */
+        if (c->uid == 0 && system_units_repair(&c->units, &symptoms, /* as_root= */ true, &remedy) < 0)
+                c->report.is_incomplete = true;
+        check_add(&c->report, CHECK_FAIL, "launcher",
+                  remedy ?: c->uid == 0 ? "journalctl -u mcp-exec-launcher" :
+                                          "Install the package mcp-exec again.",
+                  "%s", error ?: "it does not answer");
+}
 
 static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
         const WireHello *h = &info->hello;
 
         if (!info->is_known) {
-                check_add(
-                        &c->report, CHECK_FAIL, "launcher",
-                        c->uid == 0 ?
-                                "systemctl restart mcp-exec-launcher.socket; "
-                                "journalctl -u mcp-exec-launcher" :
-                                "Install the package mcp-exec again.",
-                        "%s", info->error ?: "it does not answer");
+                report_silence(c, info->error);
                 return;
         }
         c->knows_launcher = true;
@@ -147,62 +113,32 @@ static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
                   h->is_relaxed ? ", without all of the limits (RequireControllers=)" : "");
 }
 
-static void on_info(const ExecSandboxInfo *info, void *userdata) {
-        Query *q = userdata;
+static void on_verdict(const ExecSandboxInfo *info, void *userdata) {
+        CheckContext *c = userdata;
 
-        report_launcher(q->context, info);
-        (void) sd_event_exit(q->event, 0);
-}
-
-static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata) {
-        Query *q = userdata;
-
-        (void) source;
-        (void) usec;
-        check_add(&q->context->report, CHECK_FAIL, "launcher", "journalctl -u mcp-exec-launcher",
-                  "it gave no verdict within %" PRIu64 " s", ANSWER_USEC / USEC_PER_SEC);
-        return sd_event_exit(q->event, 0);
-}
-
-static int query_launcher(CheckContext *c) {
-        _cleanup_(sd_event_unrefp) sd_event *event = NULL;
-        _cleanup_(exec_engine_freep) ExecEngine *engine = NULL;
-        LauncherConnect connect = {
-                .socket_path = c->uid == 0 ? c->launcher_socket_path : NULL,
-                .is_quiet = true, /* its verdict says all of it */
-        };
-        Query query = { .context = c };
-        ExecEngineParameters parameters = {
-                .settings = c->settings,
-                .connect = launcher_connect,
-                .userdata = &connect,
-        };
-        int r;
-
-        r = sd_event_new(&event);
-        if (r < 0)
-                return r;
-        query.event = parameters.event = event;
-        r = exec_engine_new(&parameters, &engine);
-        if (r < 0)
-                return r;
-        r = sd_event_add_time_relative(event, NULL, CLOCK_MONOTONIC, ANSWER_USEC, 0, on_timeout, &query);
-        if (r < 0)
-                return r;
-        r = exec_engine_query_sandbox(engine, on_info, &query);
-        if (r < 0)
-                return r;
-        return sd_event_loop(event);
+        if (info)
+                report_launcher(c, info);
+        else
+                check_add(&c->report, CHECK_FAIL, "launcher", "journalctl -u mcp-exec-launcher",
+                          "it gave no verdict within %" PRIu64 " s", ANSWER_USEC / USEC_PER_SEC);
 }
 
 void check_launcher(CheckContext *c) {
+        LauncherConnect connect = {
+                .is_quiet = true, /* its verdict says all of it */
+                .has_remedy = true,
+        };
+
         assert(c);
+
+        if (c->uid == 0)
+                connect.socket_path = c->launcher_socket_path;
 
         /* The system's launcher speaks only to root and to the service. For others the run below tells as
          * much. */
         if (c->uses_system_service && c->uid != 0)
                 return;
-        if (query_launcher(c) < 0)
+        if (sandbox_query(c->settings, &connect, ANSWER_USEC, on_verdict, c) < 0)
                 c->report.is_incomplete = true;
 }
 
@@ -289,7 +225,7 @@ void check_run(CheckContext *c, int service_fd) {
         fd = service_fd;
         if (fd < 0) {
                 fd = own_fd = own_server_start(c->uid == 0 ? c->launcher_socket_path : NULL,
-                                               /* is_verbose= */ false);
+                                               OWN_SERVER_SILENT);
                 if (fd < 0) {
                         c->report.is_incomplete = true;
                         return;
@@ -361,7 +297,7 @@ static int ask_environment(const CheckContext *c, JsonValue **ret) {
                 if (r != 0)
                         return r < 0 ? r : 0;
         } else {
-                fd = own_server_start(c->uid == 0 ? c->launcher_socket_path : NULL, /* is_verbose= */ false);
+                fd = own_server_start(c->uid == 0 ? c->launcher_socket_path : NULL, OWN_SERVER_SILENT);
                 if (fd < 0)
                         return fd;
         }

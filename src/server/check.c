@@ -54,6 +54,7 @@ static int check_all(CheckContext *c) {
                 /* Asking on would only repeat what was just said. */
                 if (c->uses_system_service || c->uid == 0 || c->has_user_manager)
                         check_launcher(c);
+                check_files(c);
                 check_version(c);
         }
         check_cgroups(c);
@@ -65,14 +66,6 @@ static int check_all(CheckContext *c) {
         if (c->uses_system_service || (c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK))
                 check_sets(c);
         return 0;
-}
-
-static int report_settings_error(int error, const char *message) {
-        if (message)
-                log_error("%s", message);
-        else
-                (void) log_error_errno(error, "Cannot read the configuration");
-        return COMMAND_FAILED;
 }
 
 int command_check(int argc, char **argv) {
@@ -113,12 +106,15 @@ int command_check(int argc, char **argv) {
 
         find_user(&context);
         r = settings_load(/* is_user= */ context.uid != 0, &settings, &message);
-        if (r < 0)
-                return report_settings_error(r, message);
-        settings->pool_size = 0; /* the engine here only asks */
-        context.settings = settings;
-
-        r = check_all(&context);
+        if (message) {
+                system_units_read(&context.units);
+                check_configuration(&context, message);
+                r = 0;
+        } else if (r >= 0) {
+                settings->pool_size = 0; /* the engine here only asks */
+                context.settings = settings;
+                r = check_all(&context);
+        }
         if (r < 0) {
                 (void) log_error_errno(r, "The check itself failed");
                 context.report.is_incomplete = true;

@@ -8,6 +8,7 @@
 
 #include "base/settings.h"
 #include "server/check-report.h"
+#include "server/system-units.h"
 #include "wire/wire.h"
 
 typedef struct CheckContext {
@@ -23,6 +24,7 @@ typedef struct CheckContext {
         bool has_user_manager;
         bool knows_launcher;     /* hello is valid */
         WireHello hello;
+        SystemUnits units;
 } CheckContext;
 
 /* check-host.c: what the kernel and the init system offer. */
@@ -39,3 +41,8 @@ void check_launcher(CheckContext *c);
 void check_run(CheckContext *c, int service_fd);
 void check_packages(CheckContext *c);
 void check_sets(CheckContext *c); /* whether programs can declare more of them */
+
+/* check-files.c: what the service reads beside its configuration. */
+void check_files(CheckContext *c);
+/* A configuration with a mistake: nothing else can be checked. message: as settings_load() gave it. */
+void check_configuration(CheckContext *c, const char *message);

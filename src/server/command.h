@@ -39,8 +39,8 @@ typedef struct ServeOptions {
         const char *token_file, *metadata_file; /* NULL: the system's, where there is one */
 } ServeOptions;
 int serve_main(const ServeOptions *options);
-/* A server that found out before serve_main() that it cannot start: tells the clients that systemd started it
- * for. Returns the status. */
+/* A server that found out before serve_main() that it cannot start: tells the clients for whom systemd
+ * started it. Returns the status. */
 int serve_refuse(int status);
 
 /* Exit statuses that mean the same in every command. */

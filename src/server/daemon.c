@@ -150,6 +150,14 @@ static int tools_call(void *userdata, const char *name, const JsonValue *argumen
         _cleanup_free_ char *refusal = NULL;
         int r;
 
+        if (d->parameters.refusal) {
+                r = str_printf(&refusal, "Nothing was run: %s (then start this MCP server anew)",
+                               d->parameters.refusal);
+                if (r < 0)
+                        return r;
+                mcp_call_fail(call, refusal);
+                return 0;
+        }
         r = refusal_of_python(d, &refusal);
         if (r < 0)
                 return r;

@@ -23,6 +23,7 @@ typedef struct DaemonParameters {
         const char *programs_directory;   /* those that prepare packages; NULL: the installed ones */
         const char *uv_path;              /* for our child; NULL: it reads its own settings */
         bool is_quiet;                    /* our child's log lines are not shown */
+        const char *refusal;              /* why no call can be served, and what to do about it; else NULL */
         bool has_audit;                   /* write a journal record for each finished run */
         bool has_fd_store;                /* kept results survive us: fd-store.h */
         struct Principals *principals;    /* who may use what; NULL: everybody as the settings say */

@@ -12,7 +12,9 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -36,7 +38,62 @@ static const char *const passed_variables[] = {
         "MCP_EXEC_PYTHON",
 };
 
-static int connect_system(const char *path, char **reterr_message) {
+/* systemd does not start what an administrator masked, whoever asks. NULL: none is. */
+static const char* masked_unit(void) {
+        static const char *const units[] = { "mcp-exec-launcher.socket", "mcp-exec-launcher.service" };
+        static const char *const directories[] = { "/etc/systemd/system", "/run/systemd/system" };
+
+        for (size_t i = 0; i < ELEMENTSOF(units); i++)
+                for (size_t k = 0; k < ELEMENTSOF(directories); k++) {
+                        char path[128], target[16];
+                        ssize_t n;
+
+                        (void) snprintf(path, sizeof(path), "%s/%s", directories[k], units[i]);
+                        n = readlink(path, target, sizeof(target) - 1);
+                        target[n > 0 ? n : 0] = 0;
+                        if (streq(target, "/dev/null"))
+                                return units[i];
+                }
+        return NULL;
+}
+
+/* reset-failed, for it has perhaps failed more often than systemd allows. */
+#define RESTART \
+        "systemctl reset-failed mcp-exec-launcher.socket && systemctl restart mcp-exec-launcher.socket"
+
+static bool is_something_else(const char *path) {
+        struct stat st;
+
+        return lstat(path, &st) >= 0 && !S_ISSOCK(st.st_mode);
+}
+
+static void explain_absence(const LauncherConnect *c, char **reterr_message) {
+        const char *path = c->socket_path, *masked = masked_unit();
+        _cleanup_free_ char *cause = NULL, *remedy = NULL;
+        int r;
+
+        if (masked) {
+                r = str_printf(&cause, "The launcher's socket %s is not there, for %s is masked.", path,
+                               masked);
+                if (r >= 0)
+                        r = str_printf(&remedy, "systemctl unmask %s && " RESTART, masked);
+        } else if (is_something_else(path)) {
+                r = str_printf(&cause, "Something else is in the place of the launcher's socket %s.", path);
+                if (r >= 0)
+                        r = str_printf(&remedy, "rm -r %s && " RESTART, path);
+        } else {
+                r = str_printf(&cause, "The launcher's socket %s is not there.", path);
+                if (r >= 0)
+                        r = str_copy(&remedy, RESTART);
+        }
+        if (r >= 0 && c->has_remedy)
+                *reterr_message = TAKE_PTR(cause);
+        else if (r >= 0)
+                (void) str_printf(reterr_message, "%s Start it with \"%s\".", cause, remedy);
+}
+
+static int connect_system(const LauncherConnect *c, char **reterr_message) {
+        const char *path = c->socket_path;
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         _cleanup_close_ int fd = -EBADF;
         int r;
@@ -58,9 +115,8 @@ static int connect_system(const char *path, char **reterr_message) {
                 return TAKE_FD(fd);
 
         r = -errno;
-        if (r == -ENOENT || r == -ECONNREFUSED)
-                (void) str_printf(reterr_message, "The launcher's socket %s is not there. Start it with "
-                                  "\"systemctl restart mcp-exec-launcher.socket\".", path);
+        if (r == -ENOENT || r == -ECONNREFUSED || is_something_else(path))
+                explain_absence(c, reterr_message);
         else if (r == -EACCES || r == -EPERM)
                 (void) str_printf(reterr_message,
                                   "The launcher's socket %s does not admit uid %u. Run the server as "
@@ -196,6 +252,6 @@ int launcher_connect(void *userdata, char **reterr_message) {
         assert(c);
         assert(reterr_message);
 
-        return c->socket_path ? connect_system(c->socket_path, reterr_message) :
+        return c->socket_path ? connect_system(c, reterr_message) :
                                 connect_user(c, reterr_message);
 }

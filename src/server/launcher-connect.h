@@ -9,6 +9,7 @@ typedef struct LauncherConnect {
         const char *socket_path; /* NULL: start "mcp-exec-launcher --user" */
         const char *uv_path;     /* for our child, in place of its UvPath=; NULL: it has its own */
         bool is_quiet;           /* what our child has to say reaches the caller by other ways */
+        bool has_remedy;         /* the caller: it wants to hear only what is wrong */
 } LauncherConnect;
 
 /* An ExecEngineParameters.connect; userdata is a const LauncherConnect*. */

@@ -4,8 +4,10 @@
  * only us, never the deadline of the program. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,7 +15,7 @@
 #include "base/macro.h"
 #include "server/own-server.h"
 
-static int spawn(int fd, const char *const argv[]) {
+static int spawn(int fd, bool is_silent, const char *const argv[]) {
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attributes;
         sigset_t none, all;
@@ -34,6 +36,8 @@ static int spawn(int fd, const char *const argv[]) {
         r = posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
         if (r == 0)
                 r = posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
+        if (r == 0 && is_silent)
+                r = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
         if (r == 0)
                 r = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
         /* Ctrl-C is for us; the child ends with the connection. */
@@ -52,13 +56,13 @@ static int spawn(int fd, const char *const argv[]) {
         return -r;
 }
 
-int own_server_start(const char *launcher_socket_path, bool is_verbose) {
+int own_server_start(const char *launcher_socket_path, OwnServerVoice voice) {
         const char *argv[7] = { "mcp-exec", "stdio", "--no-bridge" };
         _cleanup_close_ int ours = -EBADF, theirs = -EBADF;
         size_t n = 3;
         int r, pair[2];
 
-        argv[n++] = is_verbose ? "--verbose" : "--single";
+        argv[n++] = voice == OWN_SERVER_VERBOSE ? "--verbose" : "--single";
         if (launcher_socket_path) {
                 argv[n++] = "--launcher-socket";
                 argv[n++] = launcher_socket_path;
@@ -72,6 +76,6 @@ int own_server_start(const char *launcher_socket_path, bool is_verbose) {
         /* The end of the connection tells all that there is to know about the child. */
         if (signal(SIGCHLD, SIG_IGN) == SIG_ERR)
                 return -errno;
-        r = spawn(theirs, argv);
+        r = spawn(theirs, voice == OWN_SERVER_SILENT, argv);
         return r < 0 ? r : TAKE_FD(ours);
 }

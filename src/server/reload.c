@@ -29,7 +29,25 @@ static void report_change(const char *assignment) {
                            is_of(assignment, "[Sandbox]") ? " mcp-exec-launcher" : "", assignment);
 }
 
-void reload_settings(const Settings *current, bool is_user, Settings **ret) {
+void reload_complain(char **problem, int error, const char *message, const char *what) {
+        const char *end = message && *message == '/' ? strstr(message, ": ") : NULL;
+
+        assert(problem);
+        assert(what);
+
+        if (message)
+                log_error("%s has a mistake, so what was in use stays: %s", what, message);
+        else
+                (void) log_error_errno(error, "%s cannot be read, so what was in use stays", what);
+        if (*problem)
+                return;
+        if (end)
+                *problem = strndup(message, (size_t) (end - message));
+        else
+                (void) str_copy(problem, what);
+}
+
+void reload_settings(const Settings *current, bool is_user, Settings **ret, char **problem) {
         _cleanup_(settings_freep) Settings *fresh = NULL;
         _cleanup_strv_ char **before = NULL, **after = NULL;
         _cleanup_free_ char *message = NULL;
@@ -43,10 +61,7 @@ void reload_settings(const Settings *current, bool is_user, Settings **ret) {
 
         r = settings_load(is_user, &fresh, &message);
         if (r < 0) {
-                if (message)
-                        log_error("The configuration has a mistake, so the one in use stays: %s", message);
-                else
-                        (void) log_error_errno(r, "Cannot read the configuration, so the one in use stays");
+                reload_complain(problem, r, message, "The configuration");
                 return;
         }
 

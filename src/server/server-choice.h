@@ -39,5 +39,10 @@ static inline bool server_choice_is_own(const ServerChoice *c, const char *reaso
 }
 
 /* Returns the connected fd, or -errno with everything said. *ret_reason, allocated: why it is not the system
- * service that was to be tried; else NULL. */
+ * service that was to be tried; else NULL. Where the service is there and cannot serve, that is the one
+ * cause that is said, unless the user's own service manager takes its place. */
 int server_choice_connect(const ServerChoice *c, bool is_verbose, char **ret_reason);
+
+/* The one cause and its remedy where this code of system_socket_connect() means that the service should have
+ * served and nothing takes its place; else NULL. */
+int server_choice_find_cause(int code, const char *reason, char **ret);

@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/strv.h"
 #include "base/timeutil.h"
 #include "server/command.h"
 #include "server/daemon.h"
@@ -50,6 +51,7 @@ typedef struct Service {
         Daemon *daemon;
         Settings *fresh_settings; /* of the last reload, for the listeners; NULL: those of the start */
         Metrics *metrics;
+        char *reload_problem;     /* where the last one found a mistake; NULL: nowhere */
         ResourceMetadata metadata;
         HttpSite site;
         SessionStore *sessions;
@@ -99,15 +101,16 @@ static void tell_status(const Service *s) {
         const char *sandbox = !info->is_known                        ? "not asked yet" :
                               info->hello.verdict == WIRE_VERDICT_OK ? "ok" :
                                                                        "REFUSED, see \"mcp-exec check\"";
-        char text[256];
+        char text[1024];
 
         (void) snprintf(text, sizeof(text),
                         "STATUS=%s: %zu running, %zu waiting, %zu results kept, %zu connections; sandbox: "
-                        "%s",
+                        "%s%s%s",
                         s->state == SERVICE_STOPPING ? "Stopping" : "Serving",
                         exec_engine_n_running(daemon_engine(s->daemon)),
                         exec_engine_n_queued(daemon_engine(s->daemon)),
-                        run_table_n_kept(daemon_runs(s->daemon)), n_connections(s), sandbox);
+                        run_table_n_kept(daemon_runs(s->daemon)), n_connections(s), sandbox,
+                        s->reload_problem ? "; " RELOAD_FAILED_TEXT : "", s->reload_problem ?: "");
         (void) notify_now(text, -EBADF);
 }
 
@@ -290,13 +293,6 @@ static int load_metadata(Service *s, ResourceMetadata *ret_old, char **reterr_me
 
 /* ---- Reload ---- */
 
-static void complain(int error, const char *message, const char *what) {
-        if (message)
-                log_error("%s has a mistake, so what was in use stays: %s", what, message);
-        else
-                (void) log_error_errno(error, "%s cannot be read, so what was in use stays", what);
-}
-
 /* Between two turns of the loop: no request sees half of it, and those under way have their principal. */
 static void service_reload(Service *s) {
         _cleanup_free_ char *access_message = NULL, *metadata_message = NULL;
@@ -305,13 +301,14 @@ static void service_reload(Service *s) {
         Access *old_access = NULL;
         int r;
 
-        reload_settings(s->parameters.settings, s->parameters.is_user, &fresh);
+        (void) str_copy(&s->reload_problem, NULL);
+        reload_settings(s->parameters.settings, s->parameters.is_user, &fresh, &s->reload_problem);
         r = principals_reload(s->parameters.principals, &old_access, &access_message);
         if (r < 0)
-                complain(r, access_message, "The file of tokens");
+                reload_complain(&s->reload_problem, r, access_message, "The file of tokens");
         r = load_metadata(s, &old_metadata, &metadata_message);
         if (r < 0)
-                complain(r, metadata_message, "The OAuth metadata");
+                reload_complain(&s->reload_problem, r, metadata_message, "The OAuth metadata");
 
         for (size_t i = 0; i < s->n_listeners; i++)
                 listener_reload(s->listeners[i], fresh ?: listener_settings(s),
@@ -342,6 +339,7 @@ static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si,
         (void) sd_notifyf(false, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_monotonic_usec());
         service_reload(s);
         (void) sd_notify(false, "READY=1");
+        tell_status(s);
         return 0;
 }
 
@@ -468,6 +466,7 @@ static void service_done(Service *s) {
         (void) daemon_free(s->daemon);
         (void) metrics_free(s->metrics);
         (void) settings_free(s->fresh_settings);
+        free(s->reload_problem);
         resource_metadata_done(&s->metadata);
         (void) sd_event_source_unref(s->status_timer);
         (void) sd_event_source_unref(s->idle_timer);

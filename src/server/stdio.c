@@ -78,7 +78,8 @@ static int watch_signals(sd_event *event) {
         return 0;
 }
 
-static int serve_client(sd_event *event, const Settings *settings, const StdioOptions *options) {
+static int serve_client(sd_event *event, const Settings *settings, const StdioOptions *options,
+                        const char *refusal) {
         _cleanup_(daemon_freep) Daemon *daemon = NULL;
         Stdio stdio = { .event = event };
         DaemonParameters parameters = {
@@ -88,6 +89,7 @@ static int serve_client(sd_event *event, const Settings *settings, const StdioOp
                 .programs_directory = options->programs_directory,
                 .uv_path = stdio_settings_uv_path(&options->settings),
                 .is_quiet = options->is_single,
+                .refusal = refusal,
                 .has_audit = options->is_verbose || audit_has_journal(),
         };
         LineTransportParameters line = {
@@ -117,7 +119,8 @@ static int serve_client(sd_event *event, const Settings *settings, const StdioOp
         return r < 0 ? log_error_errno(r, "The event loop failed") : r;
 }
 
-static int run_here(const StdioOptions *options) {
+/* refusal: why calls cannot be served all the same, or NULL. */
+static int run_here(const StdioOptions *options, const char *refusal) {
         _cleanup_(sd_event_unrefp) sd_event *event = NULL;
         _cleanup_(settings_freep) Settings *settings = NULL;
         _cleanup_free_ char *message = NULL;
@@ -133,14 +136,14 @@ static int run_here(const StdioOptions *options) {
                         (void) log_error_errno(r, "Cannot read the configuration");
                 return COMMAND_FAILED;
         }
-        if (options->is_single)
+        if (options->is_single || refusal)
                 settings->pool_size = 0;
         r = sd_event_new(&event);
         if (r < 0) {
                 (void) log_error_errno(r, "Cannot make an event loop");
                 return COMMAND_FAILED;
         }
-        return serve_client(event, settings, options) < 0 ? COMMAND_FAILED : COMMAND_OK;
+        return serve_client(event, settings, options, refusal) < 0 ? COMMAND_FAILED : COMMAND_OK;
 }
 
 /* The service obeys its own configuration. That a variable set for us has no effect must not stay unsaid. */
@@ -162,13 +165,13 @@ static void tell_ignored_variables(void) {
 }
 
 int stdio_main(const StdioOptions *options) {
-        _cleanup_free_ char *reason = NULL;
+        _cleanup_free_ char *reason = NULL, *cause = NULL;
         int fd, r;
 
         assert(options);
 
         if (options->server.no_bridge)
-                return run_here(options);
+                return run_here(options, NULL);
 
         r = system_socket_connect(options->server.socket_path, &fd, &reason);
         if (r == 0) {
@@ -181,9 +184,11 @@ int stdio_main(const StdioOptions *options) {
                 (void) log_warning_errno(
                         r, "Cannot use the system service, so programs run under this user's own service "
                            "manager");
+        else if (server_choice_find_cause(r, reason, &cause) >= 0 && cause)
+                log_error("No program can be run: %s", cause);
         else
                 log_info("Programs run under this user's own service manager: %s", reason);
-        return run_here(options);
+        return run_here(options, cause);
 }
 
 int command_stdio(int argc, char **argv) {

@@ -274,7 +274,7 @@ def test_service_is_not_idle_while_it_keeps_a_result():
     os.mkdir("/etc/mcp-exec")
     try:
         pathlib.Path("/etc/mcp-exec/mcp-exec.conf").write_text(
-            "[Server]\nExitIdleSec=500ms\n[Exec]\nResultKeepSec=3s\n")
+            "[Server]\nExitIdleSec=1s\n[Exec]\nResultKeepSec=3s\n")
         with fake_launcher() as launcher, harness.directory() as where, _service(launcher, where) as s:
             with _Connection(s.path) as client:
                 run_id = _background(client, "print(1)")

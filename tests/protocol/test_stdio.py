@@ -341,7 +341,7 @@ def test_service_that_closes_or_babbles_is_not_used():
         with FakeService(lambda line, reply=reply: reply) as service:
             with Server("stdio", "--socket", service.path) as s:
                 s.handshake()
-        assert "own service manager" in s.stderr, (reply, s.stderr)
+        assert "the system service" in s.stderr, (reply, s.stderr)
 
 
 def test_silent_service_is_given_up_after_five_seconds():

@@ -135,7 +135,7 @@ def test_half_closed_client_gets_its_process_ended():
 
 @timeout(240)
 def test_sixty_single_calls_with_exit_on_idle_between_them_are_all_answered():
-    with configured("[Server]\nExitIdleSec=100ms\n[Exec]\nPoolSize=0\n"):
+    with configured("[Server]\nExitIdleSec=1s\n[Exec]\nPoolSize=0\n"):
         pids = set()
         for i in range(60):
             with Client() as c:

@@ -17,7 +17,7 @@ static const KeyRow rows[] = {
           "mcp.example.org [::1] host:8080",
           NULL,
           { "http://x", "a/b", "*.a", "\xc3\xbc.example", "a:65536", "a..b" } },
-        { "Server", "ExitIdleSec", "1min", "0", NULL, { "99ms", "8d", "-1", "never", "infinity" } },
+        { "Server", "ExitIdleSec", "1min", "0", NULL, { "999ms", "8d", "-1", "never", "infinity" } },
         { "Server", "MaxConnections", "256", "4096", NULL, { "0", "4097", "x", "-1", "1K" } },
         { "Server", "MaxConnectionsPerAddress", "64", "0", NULL, { "4097", "x" } },
         { "Server", "Endpoints", "sse healthz readyz metrics", "readyz sse", "sse readyz",
