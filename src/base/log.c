@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Log: where a line goes and what it may contain. Messages may quote names from clients and files, so every
- * control character and every byte that is no valid UTF-8 is replaced: nobody but us begins a new line in
- * the log. */
+ * control character, also those that end a line or turn the direction of writing, and every byte that is no
+ * valid UTF-8 is replaced: nobody but us begins a new line in the log. */
 
 #include "base/log.h"
 
@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <systemd/sd-journal.h>
@@ -82,16 +83,11 @@ int log_level_from_string(const char *s) {
 
 static void make_printable(char *line, size_t n_bytes) {
         for (size_t i = 0; i < n_bytes;) {
-                size_t n = utf8_sequence(line + i, n_bytes - i);
-                unsigned char c = (unsigned char) line[i];
-                bool is_c1 = n == 2 && c == 0xc2 && (unsigned char) line[i + 1] < 0xa0;
+                size_t n = utf8_sequence(line + i, n_bytes - i), step = n > 0 ? n : 1;
 
-                if (n == 0 || c < 0x20 || c == 0x7f || is_c1) {
-                        line[i] = '?';
-                        if (is_c1)
-                                line[i + 1] = '?';
-                }
-                i += n == 0 ? 1 : n;
+                if (n == 0 || !utf8_is_plain(line + i, n))
+                        memset(line + i, '?', step);
+                i += step;
         }
 }
 

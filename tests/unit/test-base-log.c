@@ -69,8 +69,10 @@ TEST(log_lets_nobody_forge_a_line_or_a_terminal_sequence) {
         redirect_begin();
         log_open("prog", LOG_INFO);
         log_info("%s", "a\nprog: forged\r\x1b[2J\x7f\xff\xc2\x9b\xc3\xbc");
+        log_info("%s", "a\xe2\x80\xa8prog: forged\xe2\x80\xae");
         redirect_end(text, sizeof(text));
-        ASSERT_EQ_STR(text, "prog: a?prog: forged??[2J???" "?\xc3\xbc\n");
+        ASSERT_EQ_STR(text, "prog: a?prog: forged??[2J???" "?\xc3\xbc\n"
+                            "prog: a???" "prog: forged???" "\n");
 }
 
 TEST(log_place_is_the_journal_only_where_that_has_the_log) {
