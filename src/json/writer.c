@@ -71,49 +71,71 @@ void json_string(JsonWriter *w, const char *s) {
                 json_null(w);
 }
 
-/* What stands for this byte, or NULL when it stands for itself. unicode has room for one \u escape. */
-static const char* escape(unsigned char c, char unicode[static 7]) {
-        switch (c) {
-        case '"':
-                return "\\\"";
-        case '\\':
-                return "\\\\";
-        case '\n':
-                return "\\n";
-        case '\r':
-                return "\\r";
-        case '\t':
-                return "\\t";
-        default:
-                if (c >= 0x20)
-                        return NULL;
-                (void) snprintf(unicode, 7, "\\u%04x", c);
-                return unicode;
+/* What stands for this byte, which cannot stand for itself; returns its length. */
+static size_t escape(unsigned char c, char ret[static 6]) {
+        static const char short_ones[] = "\"\"\\\\\nn\rr\tt", digits[] = "0123456789abcdef";
+
+        ret[0] = '\\';
+        for (size_t i = 0; i + 1 < sizeof(short_ones); i += 2)
+                if ((unsigned char) short_ones[i] == c) {
+                        ret[1] = short_ones[i + 1];
+                        return 2;
+                }
+        memcpy(ret + 1, "u00", 3);
+        ret[4] = digits[c >> 4];
+        ret[5] = digits[c & 0xf];
+        return 6;
+}
+
+/* Appends what is short together with what follows: of hostile text each byte has to be escaped. */
+typedef struct Chunk {
+        char data[1024];
+        size_t n_bytes;
+} Chunk;
+
+static void chunk_flush(JsonWriter *w, Chunk *c) {
+        append(w, c->data, c->n_bytes);
+        c->n_bytes = 0;
+}
+
+static void chunk_push(JsonWriter *w, Chunk *c, const char *s, size_t n_bytes) {
+        if (c->n_bytes + n_bytes > sizeof(c->data))
+                chunk_flush(w, c);
+        if (n_bytes > sizeof(c->data) / 2) {
+                chunk_flush(w, c);
+                append(w, s, n_bytes);
+                return;
         }
+        if (n_bytes > 0)
+                memcpy(c->data + c->n_bytes, s, n_bytes);
+        c->n_bytes += n_bytes;
 }
 
 void json_string_n(JsonWriter *w, const char *s, size_t n_bytes) {
+        Chunk chunk;
         size_t start = 0;
 
         assert(s || n_bytes == 0);
 
+        chunk.n_bytes = 0;
         before_value(w);
-        append(w, "\"", 1);
+        chunk_push(w, &chunk, "\"", 1);
         for (size_t i = 0; i < n_bytes; i++) {
                 unsigned char c = (unsigned char) s[i];
-                char unicode[7];
-                const char *e;
+                char escaped[6];
+                size_t n;
 
                 if (c >= 0x20 && c != '"' && c != '\\')
                         continue;
-                e = escape(c, unicode);
-                append(w, s + start, i - start);
-                append(w, e, strlen(e));
+                n = escape(c, escaped);
+                chunk_push(w, &chunk, s + start, i - start);
+                chunk_push(w, &chunk, escaped, n);
                 start = i + 1;
         }
         if (n_bytes > start)
-                append(w, s + start, n_bytes - start);
-        append(w, "\"", 1);
+                chunk_push(w, &chunk, s + start, n_bytes - start);
+        chunk_push(w, &chunk, "\"", 1);
+        chunk_flush(w, &chunk);
 }
 
 void json_integer(JsonWriter *w, int64_t i) {

@@ -60,6 +60,22 @@ static void reap(HttpConnection *c) {
         listener_connection_closed(l);
 }
 
+void http_connection_to_tail(HttpConnection *c) {
+        HttpConnection **to;
+
+        assert(c);
+
+        if (!c->next)
+                return;
+        *c->to_this = c->next;
+        c->next->to_this = c->to_this;
+        for (to = &c->next->next; *to; to = &(*to)->next)
+                ;
+        *to = c;
+        c->to_this = to;
+        c->next = NULL;
+}
+
 void http_connection_unsettle(HttpConnection *c) {
         assert(c);
 

@@ -59,6 +59,11 @@ void http_connections_settle(HttpServer *s); /* the library has run */
 void http_connection_drain(HttpConnection *c, bool is_due);
 void http_connection_sweep(HttpConnection *c, uint64_t now_usec); /* c may be invalid afterwards */
 
+void http_connection_to_tail(HttpConnection *c); /* of the server's list */
+
+/* Whole requests that the library gets before it is run. */
+#define HTTP_REQUESTS_PER_RUN 8
+
 /* As much as there is, in each direction. */
 void http_relay_input(HttpConnection *c);
 void http_relay_output(HttpConnection *c);

@@ -137,6 +137,7 @@ static void http_run(HttpServer *s) {
 
         s->is_kicked = false;
         (void) MHD_run(s->daemon);
+        s->n_passed = 0;
         http_connections_settle(s);
         if (s->is_kicked)
                 return;

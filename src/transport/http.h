@@ -46,6 +46,7 @@ typedef struct HttpServer {
         HttpConnection *connections;
         size_t n_unpaired;  /* connections that wait for descriptors */
         bool is_unsettled;  /* one of the connections is */
+        unsigned n_passed;  /* whole requests, since the library has run */
         HttpRequest *requests;
         HttpEvents *events;
         size_t body_bytes_max;

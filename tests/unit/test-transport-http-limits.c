@@ -2,8 +2,10 @@
 
 /* Who may hold connections, for how long, and where a body ends. */
 
+#include <poll.h>
+
 #include "http-fixture.h"
-#include "transport/http.h"
+#include "transport/http-connection.h"
 
 #define DISCOVER                                                                                            \
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server/discover\",\"params\":{\"_meta\":{"              \
@@ -178,6 +180,32 @@ TEST(one_token_cannot_lock_out_the_others) {
         ASSERT_EQ_STR(reply_body(&b), PONG);
         for (size_t i = 1; i < ELEMENTSOF(fds); i++)
                 (void) safe_close(fds[i]);
+        http_done(&h);
+}
+
+/* Between them a deadline may be due, which has precedence, but not over a call of the library's. */
+TEST(answers_to_many_requests_come_some_in_each_turn_of_the_loop) {
+        struct pollfd fds[30];
+        size_t n_answered = 0;
+        Http h;
+
+        http_init(&h, true, NULL);
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                fds[i] = (struct pollfd) { .fd = http_connect(&h), .events = POLLIN };
+                ASSERT_TRUE(write(fds[i].fd, "POST /mcp HTTP/1.1\r\n" H J BODY,
+                                  strlen("POST /mcp HTTP/1.1\r\n" H J BODY)) > 0);
+        }
+        for (uint64_t end = now_monotonic_usec() + 10 * USEC_PER_SEC; n_answered < ELEMENTSOF(fds);) {
+                int n;
+
+                ASSERT_TRUE(now_monotonic_usec() < end);
+                ASSERT_TRUE(sd_event_run(h.f.event, 10 * USEC_PER_MSEC) >= 0);
+                n = poll(fds, ELEMENTSOF(fds), 0);
+                ASSERT_TRUE(n >= (int) n_answered && n <= (int) n_answered + HTTP_REQUESTS_PER_RUN);
+                n_answered = (size_t) n;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++)
+                (void) safe_close(fds[i].fd);
         http_done(&h);
 }
 
