@@ -33,12 +33,6 @@ enum {
         RECEIVE_MALFORMED,
 };
 
-static void close_fd(int *fd) {
-        if (*fd >= 0)
-                (void) close(*fd);
-}
-#define _cleanup_fd_ _cleanup_(close_fd)
-
 static int say_ready(int work_fd) {
         union {
                 struct cmsghdr header;

@@ -10,8 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <unistd.h>
 
+#include "base/macro.h"
 #include "runner/checks.h"
+
+static inline void runner_close(int *fd) {
+        if (*fd >= 0)
+                (void) close(*fd);
+}
+#define _cleanup_fd_ _cleanup_(runner_close)
 
 typedef enum RunnerNamespace {
         RUNNER_NS_NET,

@@ -30,12 +30,6 @@ static const char *const thread_counts[] = {
         "VECLIB_MAXIMUM_THREADS",
 };
 
-static void close_fd(int *fd) {
-        if (*fd >= 0)
-                (void) close(*fd);
-}
-#define _cleanup_fd_ _cleanup_(close_fd)
-
 static void close_dir(DIR **d) {
         if (*d)
                 (void) closedir(*d);
