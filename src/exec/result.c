@@ -256,17 +256,30 @@ static void judge_finished(const ResultFacts *f, ExecResult *r) {
         }
 }
 
+/* A program that catches the refusal and goes on has nothing on its stderr that would tell. */
+static void tell_tasks(const ResultFacts *f, Buffer *b) {
+        if (f->fate == UNIT_FATE_FINISHED && f->finished->met_tasks_max && f->hint_facts.tasks_max > 0)
+                (void) buffer_printf(b, " It also met its limit of %" PRIu64 " tasks (processes and "
+                                        "threads).", f->hint_facts.tasks_max);
+}
+
 static void tell_timeout(const ResultFacts *f, ExecResult *r) {
         SizeText limit = size_text_usec(f->timeout_usec), max = size_text_usec(f->max_timeout_usec);
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int e;
 
         if (f->timeout_usec < f->max_timeout_usec)
-                (void) str_printf(&r->message, "The program was stopped at its time limit of %s; what it "
-                                               "had printed until then is shown. Let it do less, or ask for "
-                                               "more time (at most %s).", limit.text, max.text);
+                e = buffer_printf(&b, "The program was stopped at its time limit of %s; what it had printed "
+                                      "until then is shown. Let it do less, or ask for more time (at most "
+                                      "%s).", limit.text, max.text);
         else
-                (void) str_printf(&r->message, "The program was stopped at its time limit of %s, the "
-                                               "longest there is; what it had printed until then is shown. "
-                                               "Let it do less.", limit.text);
+                e = buffer_printf(&b, "The program was stopped at its time limit of %s, the longest there "
+                                      "is; what it had printed until then is shown. Let it do less.",
+                                  limit.text);
+        if (e < 0)
+                return;
+        tell_tasks(f, &b);
+        (void) buffer_steal(&b, &r->message, NULL);
 }
 
 /* The order is the point: what systemd saw the kernel do comes first, then what we did ourselves, then the

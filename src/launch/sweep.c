@@ -70,6 +70,7 @@ int sweep_leftovers(Manager *m) {
                         n++;
                 }
         if (n > 0)
-                log_notice("Ended %u runs that an earlier launcher left behind", n);
+                log_info("Ended %u sandbox%s of an earlier launcher: runs, or kept ready for one", n,
+                         n == 1 ? "" : "es");
         return r;
 }

@@ -216,6 +216,14 @@ TEST(result_messages_name_the_limit) {
         ASSERT_CONTAINS(r.message, "300 s, the longest there is");
         result_done(&r);
 
+        /* A fork bomb that catches what is refused to it. */
+        r = (ExecResult) {};
+        m.met_tasks_max = 1;
+        result_judge(&f, &r);
+        ASSERT_CONTAINS(r.message, "do less. It also met its limit of 128 tasks (processes and threads).");
+        result_done(&r);
+        m.met_tasks_max = 0;
+
         r = (ExecResult) {};
         f.reason = JOB_REASON_OUTPUT_LIMIT;
         result_judge(&f, &r);
