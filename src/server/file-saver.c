@@ -2,6 +2,7 @@
 
 #include "server/file-saver.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,34 @@
 #include "base/utf8.h"
 
 #define PATH_BYTES_MAX 1024
+
+static bool is_empty_directory(int dir_fd) {
+        bool is_empty = true;
+        DIR *d;
+        int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0)
+                return false;
+        d = fdopendir(fd);
+        if (!d) {
+                (void) close(fd);
+                return false;
+        }
+        for (const struct dirent *e; is_empty && (e = readdir(d));)
+                is_empty = streq(e->d_name, ".") || streq(e->d_name, "..");
+        (void) closedir(d);
+        return is_empty;
+}
+
+void file_saver_init(FileSaver *s, int dir_fd) {
+        assert(s);
+
+        *s = (FileSaver) {
+                .dir_fd = dir_fd,
+                .fd = -EBADF,
+                .takes_hidden = dir_fd >= 0 && is_empty_directory(dir_fd),
+        };
+}
 
 void file_saver_done(FileSaver *s) {
         assert(s);
@@ -82,6 +111,8 @@ static int begin(FileSaver *s, const char *path) {
                 return r;
         if (!file_saver_accepts(path))
                 return -EINVAL;
+        if (!s->takes_hidden && (path[0] == '.' || strstr(path, "/.")))
+                return -EPERM;
         parent = open_parent(s->dir_fd, copy, &name);
         if (parent < 0)
                 return parent;

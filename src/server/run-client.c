@@ -115,7 +115,9 @@ static void take_file(RunClient *c, const JsonValue *params) {
         }
         r = file_saver_take(&c->saver, path, (uint64_t) n_total, bytes.data, bytes.n_bytes);
         if (r < 0)
-                refuse_file(c, path, r == -EINVAL ? "its name is not one to be written to" : strerror(-r));
+                refuse_file(c, path, r == -EINVAL ? "its name is not one to be written to" :
+                                     r == -EPERM ? "it is hidden, and the directory was not empty" :
+                                                   strerror(-r));
 }
 
 /* Where nothing is saved, a person should know what was there. */
@@ -420,13 +422,13 @@ int run_client(int fd, const RunRequest *request) {
                 .fd = fd,
                 .exit_status = -1,
                 .line = BUFFER_INIT(LINE_BYTES_MAX_CLIENT),
-                .saver = FILE_SAVER_INIT(request->output_dir_fd),
         };
         int r;
 
         assert(fd >= 0);
         assert(request);
 
+        file_saver_init(&c.saver, request->output_dir_fd);
         signal_fd = command_signal_fd();
         if (signal_fd < 0) {
                 (void) log_error_errno(signal_fd, "Cannot watch for signals");

@@ -60,6 +60,10 @@ static uint64_t id_expires_sec(const char *id) {
         return n;
 }
 
+static bool id_is_expired(const char *id) {
+        return id_expires_sec(id) < now_realtime_usec() / USEC_PER_SEC;
+}
+
 static McpVersion id_version(const char *id) {
         uint64_t n = 0;
 
@@ -73,7 +77,7 @@ static int is_ours(const HttpSessions *s, const char *principal, const char *id)
         int r;
 
         if (strlen(id) != HTTP_SESSION_ID_CHARS || !is_hex(id, HTTP_SESSION_ID_CHARS) ||
-            id_expires_sec(id) < now_realtime_usec() / USEC_PER_SEC ||
+            id_is_expired(id) ||
             id_version(id) > MCP_VERSION_NEWEST_LEGACY || session_store_is_ended(s->store, principal, id))
                 return 0;
         r = make_mac(s, principal, id, mac);
@@ -171,7 +175,7 @@ int http_sessions_acquire(HttpSessions *s, const char *principal, const char *id
         for (HttpSession *i = s->first; i; i = i->next)
                 if (streq(i->id, id ?: "") && streq(i->principal, principal)) {
                         /* Over another listener, which has its own list. */
-                        if (id && session_store_is_ended(s->store, principal, id))
+                        if (id && (id_is_expired(id) || session_store_is_ended(s->store, principal, id)))
                                 return HTTP_SESSION_E_UNKNOWN;
                         unlink_session(s, i);
                         link_session(s, i);

@@ -155,6 +155,21 @@ def test_run_overwrites_nothing_and_says_so():
         assert done.returncode == 4, done
 
 
+def test_run_saves_nothing_hidden_into_a_directory_in_use():
+    code = ("import os; os.makedirs('.git/hooks'); os.makedirs('d/.e'); "
+            "[open(p, 'w').write('x') for p in ('.profile', '.git/hooks/post-checkout', 'd/.e/f', 'd/f.x')]")
+    with fake_launcher() as launcher, harness.directory() as where:
+        (where / "mine").write_text("mine")
+        done = _run(launcher, code, "--output-dir", str(where))
+        told = [f"mcp-exec: {path} was not saved: it is hidden, and the directory was not empty"
+                for path in (".git/hooks/post-checkout", ".profile", "d/.e/f")]
+        assert (done.returncode, sorted(done.stderr.decode().splitlines())) == (125, told), done
+        assert _tree(where) == {"mine": b"mine", "d/f.x": b"x"}, _tree(where)
+        done = _run(launcher, code, "--output-dir", str(where / "new"))
+        assert (done.returncode, done.stderr) == (0, b""), done
+        assert set(_tree(where / "new")) == {".git/hooks/post-checkout", ".profile", "d/.e/f", "d/f.x"}, _tree(where)
+
+
 def test_run_says_what_could_not_be_collected():
     with fake_launcher() as launcher, harness.directory() as where:
         done = _run(launcher, "import os; os.symlink('/etc/passwd', 'link'); open('x', 'w').write('y')",
