@@ -5,7 +5,7 @@
  *
  * Their paths and content are a hostile program's: nothing is written outside of the directory, through a
  * link, over a file that is there, or under a name that a terminal could take for more than a name; and
- * nothing hidden into a directory that is in use, where shells, version control and others obey such files. */
+ * nothing hidden into a directory in use, where shells, version control and others obey such files. */
 
 #include <stdbool.h>
 #include <stddef.h>
