@@ -67,7 +67,7 @@ def test_fork_bomb_is_held_and_the_daemon_stays_responsive():
         for _ in range(5):
             assert c.request("ping").result(10) == {}
         r = run.result(60)["structuredContent"]
-        assert r["status"] == "timeout" and "It also met its limit of 128 tasks" in r["message"], r
+        assert r["status"] == "timeout", r
         wait_until(lambda: not [u for u in run_units() if _is_busy(u)], 20)
 
 
@@ -75,6 +75,19 @@ def _is_busy(unit):
     from lib import show
     # A warm unit holds one process; what is left of a bomb would hold many.
     return int(show(unit, "TasksCurrent").get("TasksCurrent", "0").replace("[not set]", "0") or 0) > 4
+
+
+@needs("pids")
+def test_task_limit_that_was_met_on_the_way_to_the_deadline_is_told():
+    # What is refused is caught, so that nothing on stderr tells of it.
+    code = ("import os, time\nfor i in range(300):\n  try:\n    if os.fork() == 0: time.sleep(60)\n  except OSError: pass\n"
+            "time.sleep(60)")
+    with Client() as c:
+        r = c.exec(code, timeout_s=10)
+        assert r["status"] == "timeout" and r["message"].endswith(
+            "It also met its limit of 128 tasks (processes and threads)."), r
+        r = c.exec("import time; time.sleep(60)", timeout_s=1)
+        assert r["status"] == "timeout" and "tasks" not in r["message"], r
 
 
 @needs("pids")
