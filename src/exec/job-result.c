@@ -56,6 +56,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .explanation = j->explanation,
                 .unprepared_status = j->unprepared_status,
                 .had_ended_silently = j->had_ended_silently,
+                .has_met_tasks_max = j->has_met_tasks_max,
                 .timeout_usec = j->request->timeout_usec,
                 .max_timeout_usec = smaller_limit(j->engine->settings->max_timeout_usec,
                                                   j->request->limits.timeout_usec),

@@ -4,6 +4,7 @@
 
 #include "base/strv.h"
 #include "base/timeutil.h"
+#include "exec/cgroup.h"
 #include "exec/engine.h"
 #include "exec/size-text.h"
 #include "exec/timer.h"
@@ -115,9 +116,12 @@ static int job_on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
 
         if (j->state == JOB_PREPARING)
                 job_give_up_preparing(j);
-        else if (j->state == JOB_RUNNING)
+        else if (j->state == JOB_RUNNING) {
+                /* The counter goes with the control group. */
+                j->has_met_tasks_max = cgroup_has_met_tasks_max(j->engine->sandbox.hello.is_user,
+                                                                j->unit->name);
                 job_end(j, JOB_REASON_TIMEOUT);
-        else if (j->state == JOB_COLLECTING)
+        } else if (j->state == JOB_COLLECTING)
                 job_end_collecting(j);
         else if (j->state == JOB_ENDING)
                 job_set_state(j, JOB_DONE);

@@ -56,6 +56,7 @@ struct ExecJob {
         char **warnings;          /* of the preparation */
         bool has_slot, is_warm, is_retry;
         bool is_announced;
+        bool has_met_tasks_max;   /* at its deadline: forks had been refused to it */
         bool had_ended_silently;  /* when we killed it, its streams had ended and nobody had told its end */
         uint64_t submitted_usec, prepared_usec, started_usec, sent_usec, ended_usec; /* 0: not yet */
         uint64_t answer_by_usec;  /* from RUNNING on: when the answer goes out, whatever is missing */

@@ -258,7 +258,7 @@ static void judge_finished(const ResultFacts *f, ExecResult *r) {
 
 /* A program that catches the refusal and goes on has nothing on its stderr that would tell. */
 static void tell_tasks(const ResultFacts *f, Buffer *b) {
-        if (f->fate == UNIT_FATE_FINISHED && f->finished->met_tasks_max && f->hint_facts.tasks_max > 0)
+        if (f->has_met_tasks_max && f->hint_facts.tasks_max > 0)
                 (void) buffer_printf(b, " It also met its limit of %" PRIu64 " tasks (processes and "
                                         "threads).", f->hint_facts.tasks_max);
 }

@@ -34,6 +34,7 @@ typedef struct ResultFacts {
         const Capture *err;
 
         bool had_ended_silently;       /* both streams had ended before the kill that we sent */
+        bool has_met_tasks_max;        /* forks had been refused to it by then */
         UnitFate fate;
         UnitFault fault;
         uint32_t failed_check;

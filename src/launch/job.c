@@ -22,7 +22,6 @@
 #include "base/strv.h"
 #include "base/timeutil.h"
 #include "launch/bus.h"
-#include "launch/cgroup.h"
 #include "launch/job.h"
 #include "launch/record.h"
 #include "launch/unit-message.h"
@@ -470,9 +469,6 @@ void job_stop(Job *j) {
         if (j->state == JOB_WAITING || j->state == JOB_CALLING || j->state == JOB_READING)
                 return; /* in time, or over already */
 
-        /* The counter goes with the control group. */
-        if (j->n_stop_attempts == 0 && j->state == JOB_LIVE)
-                j->finished.met_tasks_max = cgroup_has_met_tasks_max(j->manager->is_user, j->unit);
         if (j->state == JOB_QUEUED)
                 job_tell(j, "StopUnit", "ss", j->unit, "replace");
         else

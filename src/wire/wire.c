@@ -93,7 +93,6 @@ static const Field started_fields[] = {
 static const Field finished_fields[] = {
         FIELD(WireFinished, result, FIELD_U32_UP_TO, _WIRE_RESULT_MAX - 1),
         FIELD(WireFinished, start_failed, FIELD_U8_UP_TO, 1),
-        FIELD(WireFinished, met_tasks_max, FIELD_U8_UP_TO, 1),
         FIELD(WireFinished, _padding, FIELD_ZERO, 0),
         FIELD(WireFinished, main_code, FIELD_U32_UP_TO, MAIN_CODE_MAX),
         FIELD(WireFinished, main_status, FIELD_U32_UP_TO, MAIN_STATUS_MAX),
@@ -152,7 +151,7 @@ static_assert(sizeof(WireSet) == 16 + 4 + 4 + 64 + 64, "unexpected padding");
 static_assert(sizeof(WireHello) == 16 + 4 * 4 + 5 * 8 + 64 + 8 * 256 + 256 + 512 + 256 + 256 + 512 + 512,
               "unexpected padding");
 static_assert(sizeof(WireStarted) == 16 + 8 + 64 + 33 + 7, "unexpected padding");
-static_assert(sizeof(WireFinished) == 16 + 4 + 1 + 1 + 2 + 4 + 4 + 4 * 8, "unexpected padding");
+static_assert(sizeof(WireFinished) == 16 + 4 + 1 + 3 + 4 + 4 + 4 * 8, "unexpected padding");
 static_assert(sizeof(WireRefused) == 16 + 512 + 512, "unexpected padding");
 static_assert(sizeof(WireSetDone) == 16 + 4 + 4 + 256, "unexpected padding");
 

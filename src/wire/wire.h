@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 4
+#define WIRE_VERSION 3
 #define WIRE_MAGIC UINT32_C(0x4578434d) /* "MCxE" */
 
 typedef enum WireType {
@@ -184,8 +184,7 @@ typedef struct WireFinished {
         WireHeader header;
         uint32_t result;                   /* WireResult */
         uint8_t start_failed;              /* JobRemoved was not "done": the runner never ran */
-        uint8_t met_tasks_max;             /* forks had been refused to it when it was to be stopped */
-        uint8_t _padding[2];
+        uint8_t _padding[3];
         int32_t main_code;                 /* ExecMainCode: 0 unknown, 1 exited, 2 killed, 3 dumped */
         int32_t main_status;               /* ExecMainStatus: exit status or signal number */
         uint64_t start_monotonic_usec, exit_monotonic_usec; /* ExecMain…TimestampMonotonic; 0 unknown */

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-VERSION, MAGIC = 4, 0x4578434D
+VERSION, MAGIC = 3, 0x4578434D
 START, ASSIGN, STOP, SET, HELLO, STARTED, FINISHED, REFUSED, SET_DONE, LOOK = range(1, 11)
 RUN, PARSE, FETCH, INSTALL = range(4)
 COMMIT, RETIRE, DROP = range(3)
@@ -30,7 +30,7 @@ BODIES = {
     SET: struct.Struct("=I4x64s64s"),
     HELLO: struct.Struct("=IBBBBII5Q64s" + 8 * "256s" + "256s512s256s256s512s512s"),
     STARTED: struct.Struct("=Q64s33s7x"),
-    FINISHED: struct.Struct("=IBB2xiiQQQQ"),
+    FINISHED: struct.Struct("=IB3xiiQQQQ"),
     REFUSED: struct.Struct("=512s512s"),
     SET_DONE: struct.Struct("=I4x256s"),
 }
@@ -40,7 +40,7 @@ FIELDS = {
             "tmpfs_bytes", "manager_version_text", "interpreter", *(f"interpreter{i}" for i in range(1, 8)),
             "sets_directory", "sets_reason", "uv", "uv_on_host", "reason", "remedy"),
     STARTED: ("monotonic_usec", "unit", "invocation_id"),
-    FINISHED: ("result", "start_failed", "met_tasks_max", "main_code", "main_status", "start_monotonic_usec",
+    FINISHED: ("result", "start_failed", "main_code", "main_status", "start_monotonic_usec",
                "exit_monotonic_usec", "cpu_nsec", "memory_peak_bytes"),
     REFUSED: ("reason", "remedy"),
     SET_DONE: ("error", "text"),

@@ -218,11 +218,11 @@ TEST(result_messages_name_the_limit) {
 
         /* A fork bomb that catches what is refused to it. */
         r = (ExecResult) {};
-        m.met_tasks_max = 1;
+        f.has_met_tasks_max = true;
         result_judge(&f, &r);
         ASSERT_CONTAINS(r.message, "do less. It also met its limit of 128 tasks (processes and threads).");
         result_done(&r);
-        m.met_tasks_max = 0;
+        f.has_met_tasks_max = false;
 
         r = (ExecResult) {};
         f.reason = JOB_REASON_OUTPUT_LIMIT;

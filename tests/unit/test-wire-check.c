@@ -257,7 +257,6 @@ TEST(wire_check_started_finished_refused_fields) {
 
         REFUSES(WIRE_FINISHED, m.finished.result = _WIRE_RESULT_MAX);
         REFUSES(WIRE_FINISHED, m.finished.start_failed = 2);
-        REFUSES(WIRE_FINISHED, m.finished.met_tasks_max = 2);
         REFUSES(WIRE_FINISHED, m.finished._padding[0] = 1);
         REFUSES(WIRE_FINISHED, m.finished.main_code = 4);
         REFUSES(WIRE_FINISHED, m.finished.main_code = -1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "launch/cgroup.h"
+#include "exec/cgroup.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 #include "base/fd.h"
 #include "base/macro.h"
 #include "base/parse.h"
-#include "launch/profile.h"
 
-/* Where systemd puts units of SLICE_UNIT. Not asked for: the answer would come after the kill. */
-#define SLICE_PATH "mcp.slice/" SLICE_UNIT
+/* Where systemd puts the units of runs. Read here and not told by the launcher: its answer would come with
+ * the end of the unit, and a bomb takes longer to die than an answer may wait. */
+#define SLICE_PATH "mcp.slice/mcp-exec.slice"
 #define FILE_BYTES_MAX 4096
 
 bool cgroup_has_met_tasks_max(bool is_user, const char *unit) {
@@ -26,6 +26,8 @@ bool cgroup_has_met_tasks_max(bool is_user, const char *unit) {
 
         assert(unit);
 
+        if (!*unit || strchr(unit, '/'))
+                return false;
         if (is_user)
                 (void) snprintf(manager, sizeof(manager), "user.slice/user-%u.slice/user@%u.service/",
                                 (unsigned) getuid(), (unsigned) getuid());
