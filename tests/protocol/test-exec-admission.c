@@ -285,7 +285,7 @@ TEST(drain_refuses_the_new_and_ends_with_the_old) {
         rig_submit(rig, &run, "sleep 0.2; echo done");
         rig_turn(rig, 100 * USEC_PER_MSEC);
         exec_engine_drain(rig->engine);
-        ASSERT_EQ_INT(submit_as(rig, &late, "local", "true", message), EXEC_E_BUSY);
+        ASSERT_EQ_INT(submit_as(rig, &late, "local", "true", message), EXEC_E_STOPPING);
         ASSERT_CONTAINS(message, "stopping");
         ASSERT_EQ_UINT(rig->n_idle, 0);
         ASSERT_TRUE(rig_wait_done(rig, &run));

@@ -210,7 +210,7 @@ TEST(drain_waits_for_no_packages) {
 
         submit(rig, &run, &w);
         exec_engine_drain(rig->engine);
-        ASSERT_EQ_INT(submit_waiting(rig, &other, &late, "local", USEC_PER_SEC, message), EXEC_E_BUSY);
+        ASSERT_EQ_INT(submit_waiting(rig, &other, &late, "local", USEC_PER_SEC, message), EXEC_E_STOPPING);
         ASSERT_TRUE(rig_wait_done(rig, &run));
         ASSERT_EQ_INT(run.status, EXEC_INFRA_ERROR);
         ASSERT_TRUE(strstr(run.message, "The service is stopping"));

@@ -62,7 +62,7 @@ TEST(hello_tells_where_sets_are_and_what_makes_them) {
         h = rig_expect(&rig, WIRE_HELLO, 0).hello;
         ASSERT_EQ_STR(h.sets_directory, rig.sets);
         ASSERT_EQ_STR(h.sets_reason, "");
-        ASSERT_EQ_STR(h.uv, "/uv");
+        ASSERT_EQ_STR(h.uv, "/var/lib/mcp-exec/uv");
         ASSERT_EQ_STR(h.uv_on_host, "/opt/uv");
         ASSERT_EQ_UINT(h.n_interpreters, 3);
         ASSERT_EQ_STR(h.interpreters[1], "");
