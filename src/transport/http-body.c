@@ -76,8 +76,11 @@ static const HttpFault* push_trailer(HttpBody *b, char c) {
                 b->state = BODY_TRAILER_LF;
         else if (b->state == BODY_TRAILER_VALUE)
                 return http_is_header_value(&c, 1) ? NULL : &fault_trailer;
-        else if (http_is_header_name(&c, 1))
+        else if (http_is_header_name(&c, 1)) {
+                if (b->state == BODY_TRAILER_LINE && ++b->n_trailers > HTTP_TRAILERS_MAX)
+                        return &fault_trailers;
                 b->state = BODY_TRAILER_NAME;
+        }
         else
                 return &fault_trailer;
         return NULL;

@@ -10,6 +10,7 @@
 #define HTTP_DRAIN_BYTES_MAX (128 * MIB)
 /* All trailers of a body together, and one chunk's extensions. */
 #define HTTP_TRAILERS_BYTES_MAX (4 * KIB)
+#define HTTP_TRAILERS_MAX 32U
 #define HTTP_CHUNK_LINE_BYTES_MAX 256U
 
 typedef struct HttpBody {
@@ -18,6 +19,7 @@ typedef struct HttpBody {
         uint64_t n_left;       /* bytes that are passed as they are: head, content, the content of a chunk */
         uint64_t chunk_bytes;  /* of the one whose line is being read */
         unsigned n_line_bytes; /* of that line, or of the trailers */
+        unsigned n_trailers;
 } HttpBody;
 
 void http_body_init(HttpBody *b, const HttpHead *head);

@@ -250,6 +250,10 @@ void http_connection_sweep(HttpConnection *c, uint64_t now_usec) {
         else if (c->state == RELAY_HEAD && !c->is_unpaired &&
                  now_usec - c->waiting_since_usec > s->headers_usec)
                 http_relay_expire(c);
+        /* Also where it is not content that comes slowly, and the library tells us of nothing. */
+        else if (c->state == RELAY_PASS && c->request && c->request->state == HTTP_READING &&
+                 now_usec - c->request->started_usec > HTTP_BODY_USEC_MAX)
+                http_relay_expire(c);
         reap(c);
 }
 

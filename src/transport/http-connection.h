@@ -70,4 +70,4 @@ void http_relay_output(HttpConnection *c);
 /* The client is told, in its turn, and the connection ends. */
 void http_relay_refuse(HttpConnection *c, const HttpFault *fault);
 void http_relay_settle_refusal(HttpConnection *c);
-void http_relay_expire(HttpConnection *c); /* no head came in time */
+void http_relay_expire(HttpConnection *c); /* no head came in time, or no end of the body */

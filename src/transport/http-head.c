@@ -7,7 +7,7 @@
 #include <strings.h>
 
 /* Blank lines that a client may have left behind its last request. */
-#define BLANK_BYTES_MAX 16
+#define BLANK_LINES_MAX 8
 #define LENGTH_DIGITS_MAX 18
 
 static const HttpFault
@@ -22,6 +22,8 @@ static const HttpFault
                               "\"Transfer-Encoding: chunked\"." },
         fault_too_long = { 413, "The body is longer than the server takes." },
         fault_coding = { 501, "The only transfer coding that is understood is chunked." },
+        fault_parts = { 431, "The request has more headers, cookies and parameters of its address than the server "
+                             "takes." },
         fault_long_line = { 414, "The address is longer than the server takes." },
         fault_long_head = { 431, "The headers are longer than the server takes." };
 
@@ -29,6 +31,7 @@ typedef struct Head {
         bool is_1_0, has_length, is_chunked;
         uint64_t n_content_bytes;
         unsigned n_host;
+        size_t n_parts;
 } Head;
 
 static bool is_name_character(char c) {
@@ -60,6 +63,14 @@ static size_t word_length(const char *s, size_t n_bytes) {
         return end ? (size_t) (end - s) : n_bytes;
 }
 
+static size_t count(const char *s, size_t n_bytes, const char *of_these) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < n_bytes; i++)
+                n += s[i] && strchr(of_these, s[i]);
+        return n;
+}
+
 static bool has_encoded_nul(const char *s, size_t n_bytes) {
         return memmem(s, n_bytes, "%00", 3);
 }
@@ -77,6 +88,7 @@ static const HttpFault* check_request_line(Head *h, const char *s, size_t n_byte
         if (n == 0 || n == n_bytes || !http_is_header_value(s, n) || memchr(s, '\t', n) ||
             has_encoded_nul(s, n))
                 return &fault_request_line;
+        h->n_parts += count(s, n, "?&");
         s += n + 1;
         n_bytes -= n + 1;
 
@@ -116,6 +128,30 @@ static bool is_named(const char *s, size_t n_bytes, const char *name) {
         return n_bytes == strlen(name) && strncasecmp(s, name, n_bytes) == 0;
 }
 
+static const HttpFault* take_header(Head *h, const char *name, size_t n_name, const char *value,
+                                    size_t n_value) {
+        bool is_host = is_named(name, n_name, "Host"), is_length = is_named(name, n_name, "Content-Length"),
+             is_coding = is_named(name, n_name, "Transfer-Encoding");
+
+        /* The library would read white space behind these as a part of them. */
+        if ((is_length || is_coding) && n_value > 0 &&
+            (value[n_value - 1] == ' ' || value[n_value - 1] == '\t'))
+                return &fault_length;
+        while (n_value > 0 && (*value == ' ' || *value == '\t')) {
+                value++;
+                n_value--;
+        }
+        if (is_host)
+                return ++h->n_host > 1 ? &fault_host : NULL;
+        if (is_length)
+                return take_length(h, value, n_value);
+        if (is_coding)
+                return take_coding(h, value, n_value);
+        if (is_named(name, n_name, "Cookie"))
+                h->n_parts += count(value, n_value, ";,");
+        return NULL;
+}
+
 static const HttpFault* check_header(Head *h, const char *s, size_t n_bytes) {
         const char *colon = memchr(s, ':', n_bytes), *value;
         size_t n_name, n_value;
@@ -127,18 +163,8 @@ static const HttpFault* check_header(Head *h, const char *s, size_t n_bytes) {
         n_value = n_bytes - n_name - 1;
         if (!http_is_header_name(s, n_name) || !http_is_header_value(value, n_value))
                 return &fault_header;
-        for (; n_value > 0 && (*value == ' ' || *value == '\t'); n_value--)
-                value++;
-        while (n_value > 0 && (value[n_value - 1] == ' ' || value[n_value - 1] == '\t'))
-                n_value--;
-
-        if (is_named(s, n_name, "Host"))
-                return ++h->n_host > 1 ? &fault_host : NULL;
-        if (is_named(s, n_name, "Content-Length"))
-                return take_length(h, value, n_value);
-        if (is_named(s, n_name, "Transfer-Encoding"))
-                return take_coding(h, value, n_value);
-        return NULL;
+        h->n_parts++;
+        return take_header(h, s, n_name, value, n_value);
 }
 
 /* What cannot become a request whatever follows is refused at once: such a client waits for our answer. */
@@ -153,10 +179,11 @@ static int verdict(const HttpFault *fault, HttpFault *ret_fault) {
         return HTTP_HEAD_E_BAD;
 }
 
-static int head_end(const Head *h, size_t n_bytes, HttpHead *ret, HttpFault *ret_fault) {
+static int head_end(const Head *h, size_t n_blank, size_t n_bytes, HttpHead *ret, HttpFault *ret_fault) {
         if (h->n_host == 0 && !h->is_1_0)
                 return verdict(&fault_host, ret_fault);
         *ret = (HttpHead) {
+                .n_blank_bytes = n_blank,
                 .n_bytes = n_bytes,
                 .is_chunked = h->is_chunked,
                 .n_content_bytes = h->n_content_bytes,
@@ -165,9 +192,9 @@ static int head_end(const Head *h, size_t n_bytes, HttpHead *ret, HttpFault *ret
 }
 
 int http_head_check(const char *data, size_t n_bytes, HttpHead *ret, HttpFault *ret_fault) {
-        const char *s = data ?: "", *end = s + n_bytes, *newline;
+        const char *s = data ?: "", *end = s + n_bytes, *start, *newline;
         const HttpFault *fault;
-        size_t n_blank = 0;
+        unsigned n_blank = 0;
         bool is_first = true;
         Head h = {};
 
@@ -175,8 +202,11 @@ int http_head_check(const char *data, size_t n_bytes, HttpHead *ret, HttpFault *
         assert(ret);
         assert(ret_fault);
 
-        while (s < end && (*s == '\r' || *s == '\n') && n_blank++ < BLANK_BYTES_MAX)
-                s++;
+        for (; end - s >= 2 && s[0] == '\r' && s[1] == '\n' && n_blank < BLANK_LINES_MAX; n_blank++)
+                s += 2;
+        if (end - s == 1 && *s == '\r' && n_blank < BLANK_LINES_MAX)
+                return HTTP_HEAD_E_INCOMPLETE;
+        start = s;
         while (s < end && (newline = memchr(s, '\n', (size_t) (end - s)))) {
                 size_t n = (size_t) (newline - s);
 
@@ -187,8 +217,11 @@ int http_head_check(const char *data, size_t n_bytes, HttpHead *ret, HttpFault *
                         return verdict(fault, ret_fault);
                 n--;
                 if (!is_first && n == 0)
-                        return head_end(&h, (size_t) (newline + 1 - data), ret, ret_fault);
+                        return head_end(&h, (size_t) (start - data), (size_t) (newline + 1 - start), ret,
+                                        ret_fault);
                 fault = is_first ? check_request_line(&h, s, n) : check_header(&h, s, n);
+                if (!fault && h.n_parts > HTTP_PARTS_MAX)
+                        fault = &fault_parts;
                 if (fault)
                         return verdict(fault, ret_fault);
                 is_first = false;

@@ -12,6 +12,9 @@
 
 /* Request line and headers. It fits into what the kernel buffers for a connection. */
 #define HTTP_HEAD_BYTES_MAX (32 * KIB)
+/* Headers, cookies and parameters of the address together: the library keeps an account of each, for which it
+ * has no more memory than for the head, and fails in ways that no client understands when that ends. */
+#define HTTP_PARTS_MAX 256U
 
 enum {
         _HTTP_HEAD_E_SUCCESS,
@@ -25,7 +28,8 @@ typedef struct HttpFault {
 } HttpFault;
 
 typedef struct HttpHead {
-        size_t n_bytes;           /* with blank lines before it */
+        size_t n_blank_bytes;     /* blank lines before it, which need not be passed on */
+        size_t n_bytes;           /* without them */
         bool is_chunked;          /* otherwise the body has */
         uint64_t n_content_bytes; /* this many bytes */
 } HttpHead;

@@ -40,6 +40,14 @@ static void client_stalls(HttpConnection *c) {
                 c->stalled_since_usec = now_monotonic_usec();
 }
 
+/* What was looked at and passed on. Whatever else the kernel gives, nothing passes twice or unseen. */
+static bool take(HttpConnection *c, int fd, char *data, size_t n_bytes) {
+        if (n_bytes == 0 || recv(fd, data, n_bytes, MSG_DONTWAIT) == (ssize_t) n_bytes)
+                return true;
+        http_connection_end_soon(c);
+        return false;
+}
+
 static void relay_drop(HttpConnection *c) {
         char scratch[4096];
         ssize_t n;
@@ -139,7 +147,8 @@ void http_relay_output(HttpConnection *c) {
                         return;
                 }
                 c->stalled_since_usec = 0;
-                (void) recv(c->pair_fd, data, (size_t) sent, MSG_DONTWAIT);
+                if (!take(c, c->pair_fd, data, (size_t) sent))
+                        return;
         }
         if (c->pair_fd < 0 && c->fd >= 0 && c->fault.status != 0 && tell(c))
                 relay_drop(c);
@@ -162,9 +171,11 @@ void http_relay_refuse(HttpConnection *c, const HttpFault *fault) {
 
 void http_relay_expire(HttpConnection *c) {
         assert(c);
-        assert(c->state == RELAY_HEAD);
+        assert(c->state == RELAY_HEAD || c->state == RELAY_PASS);
 
-        if (c->n_head_bytes > 0)
+        if (c->state == RELAY_PASS)
+                http_relay_refuse(c, &fault_slow_body);
+        else if (c->n_head_bytes > 0)
                 http_relay_refuse(c, &fault_slow_head);
         else
                 http_connection_end_soon(c);
@@ -221,7 +232,7 @@ static bool relay_head(HttpConnection *c) {
         }
         if (r == HTTP_HEAD_E_BAD)
                 http_relay_refuse(c, &fault);
-        if (r != 0)
+        if (r != 0 || !take(c, c->fd, head, h.n_blank_bytes))
                 return false;
         http_body_init(&c->body, &h);
         c->state = RELAY_PASS;
@@ -272,7 +283,8 @@ static bool relay_body(HttpConnection *c) {
                         start_dropping(c);
                         return true;
                 }
-                (void) recv(c->fd, data, (size_t) sent, MSG_DONTWAIT);
+                if (!take(c, c->fd, data, (size_t) sent))
+                        return false;
                 if ((size_t) sent < n_good) {
                         (void) http_body_push(&c->body, data, (size_t) sent, &n_good, &fault);
                         return true;

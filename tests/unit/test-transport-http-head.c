@@ -2,6 +2,7 @@
 
 /* What is let through to the library: the grammar of heads and of chunked bodies. */
 
+#include "base/buffer.h"
 #include "test.h"
 #include "transport/http-body.h"
 
@@ -27,9 +28,18 @@ TEST(heads_are_judged_by_the_grammar) {
                 { "GET /a?b=%20#c HTTP/1.0\r\n\r\n", 0 },
                 { "x-y /\xc3\xbc HTTP/1.7\r\n" H "\r\n", 0 },
                 { LINE H "A:\r\nB: \t \r\nC: a\tb\xff \r\n\r\n", 0 },
-                { LINE H "content-length: 40 \r\n\r\n", 0 },
+                { LINE H "content-length: \t40\r\n\r\n", 0 },
+                { "\r", 1 },
+                { "\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n" LINE H "\r\n", 0 },
                 { LINE H "Transfer-Encoding:\tChunked\r\n\r\n", 0 },
 
+                /* Which no two readers take for the same. */
+                { LINE H "content-length: 40 \r\n\r\n", 400 },
+                { LINE H "Transfer-Encoding: chunked\t\r\n\r\n", 400 },
+                { "\r" LINE H "\r\n", 400 },
+                { "\r\r\n" LINE H "\r\n", 400 },
+                { "\n" LINE H "\r\n", 400 },
+                { "\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n" LINE H "\r\n", 400 },
                 { "\x16\x03\x01", 400 },
                 { "\1", 400 },
                 { " /mcp HTTP/1.1\r\n", 400 },
@@ -106,6 +116,36 @@ TEST(nul_in_a_head_is_no_end_of_it) {
                               HTTP_HEAD_E_BAD);
                 ASSERT_EQ_UINT(fault.status, 400);
         }
+}
+
+/* Of each, the library remembers more than its bytes. */
+TEST(many_parts_of_a_head_are_refused_at_the_limit) {
+        static const struct {
+                const char *before, *part, *after;
+                unsigned n_others;
+        } table[] = {
+                { LINE H, "a:\r\n", "\r\n", 1 },
+                { "GET /?", "a&", " HTTP/1.0\r\n\r\n", 1 },
+                { "GET /?a=", "&b=", " HTTP/1.1\r\n" H "\r\n", 2 },
+                { LINE H "Cookie: a=b", "; c=d", "\r\n\r\n", 2 },
+                { LINE H "cookie: a=b", ", c=d", "\r\n\r\n", 2 },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(table); i++)
+                for (unsigned n = HTTP_PARTS_MAX - 1; n <= HTTP_PARTS_MAX + 1; n++) {
+                        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+                        HttpFault fault = {};
+                        HttpHead head;
+                        int r;
+
+                        ASSERT_EQ_INT(buffer_append_str(&b, table[i].before), 0);
+                        for (unsigned k = table[i].n_others; k < n; k++)
+                                ASSERT_EQ_INT(buffer_append_str(&b, table[i].part), 0);
+                        ASSERT_EQ_INT(buffer_append_str(&b, table[i].after), 0);
+                        r = http_head_check(b.data, b.n_bytes, &head, &fault);
+                        ASSERT_TRUE((r == HTTP_HEAD_E_BAD) == (n > HTTP_PARTS_MAX));
+                        ASSERT_EQ_UINT(fault.status, n > HTTP_PARTS_MAX ? 431U : 0U);
+                }
 }
 
 TEST(long_heads_are_refused_at_the_limit) {
@@ -249,4 +289,8 @@ TEST(chunk_lines_and_trailers_are_refused_at_their_limits) {
         memcpy(text, "0\r\nA:", 5);
         ASSERT_EQ_UINT(judge_body(&head, text, &n_good), 431);
         ASSERT_EQ_UINT(n_good, 3 + HTTP_TRAILERS_BYTES_MAX);
+        for (size_t i = 0; i <= HTTP_TRAILERS_MAX; i++)
+                memcpy(text + 3 + 4 * i, "A:\r\n", 4);
+        ASSERT_EQ_UINT(judge_body(&head, text, &n_good), 431);
+        ASSERT_EQ_UINT(n_good, 3 + 4 * HTTP_TRAILERS_MAX);
 }

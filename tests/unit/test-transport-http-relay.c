@@ -5,6 +5,7 @@
 
 #include "http-fixture.h"
 #include "transport/http-connection.h"
+#include "transport/http-request.h"
 
 #define LINE "POST /mcp HTTP/1.1\r\n"
 #define CHUNKED LINE H J "Transfer-Encoding: chunked\r\n\r\n"
@@ -131,6 +132,11 @@ TEST(bad_later_head_gets_a_json_rpc_error_and_the_end_of_its_connection) {
                 { "POST /mcp\r\n\r\n", "HTTP/1.1 400 ",
                   "The request line is not METHOD, one space, address, one space, HTTP/1.1." },
                 { "\x16\x03\x01", "HTTP/1.1 400 ",
+                  "This is no HTTP request. TLS is the business of a reverse proxy." },
+                { LINE H J "Content-Length: 40 \r\n\r\n" PING, "HTTP/1.1 400 ",
+                  "Where the body ends is ambiguous: send one Content-Length, or \\\"Transfer-Encoding: "
+                  "chunked\\\"." },
+                { "\r\r\n" LINE H J BODY, "HTTP/1.1 400 ",
                   "This is no HTTP request. TLS is the business of a reverse proxy." },
                 { "GET / HTTP/3.0\r\n" H "\r\n", "HTTP/1.1 505 ",
                   "Only HTTP/1.1 and HTTP/1.0 are spoken here." },
@@ -304,6 +310,70 @@ TEST(largest_head_with_the_largest_trailers_is_answered) {
                 ASSERT_TRUE(settle(&h, fd, &b));
                 ASSERT_EQ_STR(reply_body(&b), PONG);
         }
+        (void) safe_close(fd);
+        http_done(&h);
+}
+
+static void append_times(Buffer *b, unsigned n, const char *text) {
+        for (unsigned i = 0; i < n; i++)
+                ASSERT_EQ_INT(buffer_append_str(b, text), 0);
+}
+
+/* As many as there may be, in the largest head; and one more than that. */
+TEST(many_headers_cookies_and_parameters_are_answered_or_refused_in_json) {
+        static const char parameter[] = "a&", cookie[] = "a=b;", header[] = "a:\r\n";
+        const char *parts[] = { parameter, cookie, header };
+        Http h;
+
+        http_init(&h, true, NULL);
+        for (size_t i = 0; i < 2 * ELEMENTSOF(parts); i++) {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0), request = BUFFER_INIT(0);
+                const char *part = parts[i / 2];
+                unsigned n = HTTP_PARTS_MAX - 6 + i % 2; /* besides those that are always there */
+                int fd = http_connect(&h);
+
+                append_times(&request, 1, "POST /mcp?");
+                append_times(&request, part == parameter ? n : 0, part);
+                append_times(&request, 1, " HTTP/1.1\r\n" H J "Content-Length: 40\r\nCookie: ");
+                append_times(&request, part == cookie ? n : 0, part);
+                append_times(&request, 1, "\r\n");
+                append_times(&request, part == header ? n : 0, part);
+                append_times(&request, 1, "B: ");
+                append_times(&request, (unsigned) (HTTP_HEAD_BYTES_MAX - 4 - request.n_bytes), "b");
+                append_times(&request, 1, "\r\n\r\n" PING);
+                fixture_send(&h.f, fd, request.data, request.n_bytes);
+                if (i % 2 == 0) {
+                        ASSERT_TRUE(settle(&h, fd, &b));
+                        ASSERT_EQ_STR(reply_body(&b), PONG);
+                } else {
+                        read_to_end(&h, fd, &b);
+                        expect_refusal(&b, 0, "HTTP/1.1 431 ",
+                                       "The request has more headers, cookies and parameters of its address "
+                                       "than the server takes.");
+                }
+                (void) safe_close(fd);
+        }
+        http_done(&h);
+}
+
+/* Neither content nor silence: the library would let it go on for hours. */
+TEST(trailers_that_trickle_have_a_deadline) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        HttpServer *s;
+        Http h;
+        int fd;
+
+        http_init(&h, true, NULL);
+        s = (HttpServer*) h.listener;
+        fd = http_connect(&h);
+        fixture_send_str(&h.f, fd, CHUNKED "28\r\n" PING "\r\n0\r\nA: b");
+        ASSERT_TRUE(settle(&h, fd, &b));
+        ASSERT_EQ_UINT(b.n_bytes, 0);
+        http_connection_sweep(s->connections, s->requests->started_usec + HTTP_BODY_USEC_MAX);
+        ASSERT_TRUE(settle(&h, fd, &b));
+        http_connection_sweep(s->connections, s->requests->started_usec + HTTP_BODY_USEC_MAX + 1);
+        read_to_end(&h, fd, &b);
+        expect_refusal(&b, 0, "HTTP/1.1 408 ", "The body of the request comes too slowly.");
         (void) safe_close(fd);
         http_done(&h);
 }
