@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "json/json.h"
+#include "mcp/message.h"
 
 void handshake_done(Handshake *h) {
         assert(h);
@@ -36,10 +37,10 @@ int handshake_sent(Handshake *h, const char *line, size_t n_bytes) {
         assert(h);
         assert(line);
 
-        if (has_method(line, n_bytes, "\"notifications/initialized\""))
-                return keep(&h->initialized, line, n_bytes);
-        if (!has_method(line, n_bytes, "\"initialize\"") ||
-            json_raw_member(line, n_bytes, "id", &id, &n_id) <= 0)
+        if (json_raw_member(line, n_bytes, "id", &id, &n_id) <= 0)
+                return has_method(line, n_bytes, "\"notifications/initialized\"") ?
+                               keep(&h->initialized, line, n_bytes) : 0;
+        if (!has_method(line, n_bytes, "\"initialize\"") || !mcp_raw_is_id(id, n_id))
                 return 0;
         h->is_done = false;
         r = keep(&h->initialize, line, n_bytes);

@@ -333,7 +333,9 @@ static int turn(Bridge *b) {
         };
         int timeout_msec = -1;
 
-        if (b->service_fd < 0 && !b->has_input_ended && (b->n_line_bytes > 0 || b->is_overlong))
+        /* Which takes its time: the client hears first what was lost with the old one. */
+        if (b->service_fd < 0 && !b->has_input_ended && out_queue_n_bytes(&b->to_client) == 0 &&
+            (b->n_line_bytes > 0 || b->is_overlong))
                 return reconnect(b);
         if (wants_replies(b))
                 fds[POLL_SERVICE].events |= POLLIN;

@@ -8,6 +8,7 @@
 #include "json/json.h"
 #include "mcp/call.h"
 #include "mcp/mcp.h"
+#include "mcp/message.h"
 
 /* Of one line, and of all together, to be sent again. */
 #define LINE_BYTES_KEPT_MAX MIB
@@ -30,7 +31,8 @@ void pending_calls_done(PendingCalls *p) {
 
 static PendingCall* find_call(const PendingCalls *p, const char *id, size_t n_bytes) {
         for (size_t i = 0; i < p->n; i++)
-                if (p->calls[i].id.n_bytes == n_bytes && memcmp(p->calls[i].id.data, id, n_bytes) == 0)
+                if (p->calls[i].id.n_bytes == n_bytes &&
+                    (n_bytes == 0 || memcmp(p->calls[i].id.data, id, n_bytes) == 0))
                         return &p->calls[i];
         return NULL;
 }
@@ -71,8 +73,10 @@ static int message_sent(PendingCalls *p, const char *text, size_t n_bytes, const
 
         if (json_raw_member(text, n_bytes, "method", &method, &n_method) <= 0)
                 return 0;
-        if (json_raw_member(text, n_bytes, "id", &id, &n_id) > 0)
+        if (mcp_message_raw_id(text, n_bytes, &id, &n_id))
                 return add_call(p, id, n_id, line, n_line);
+        if (json_raw_member(text, n_bytes, "id", &id, &n_id) > 0) /* refused, by an answer without one */
+                return add_call(p, "", 0, "", 0);
         if (n_method == sizeof(cancelled) - 1 && memcmp(method, cancelled, n_method) == 0 &&
             json_raw_member(text, n_bytes, "params", &params, &n_params) > 0 &&
             json_raw_member(params, n_params, "requestId", &id, &n_id) > 0)
@@ -113,11 +117,13 @@ static bool is_refusal(const char *text, size_t n_bytes) {
 }
 
 static void message_answered(PendingCalls *p, const char *text, size_t n_bytes) {
-        const char *id;
-        size_t n_id;
+        const char *id, *error;
+        size_t n_id, n_error;
 
-        if (json_raw_member(text, n_bytes, "id", &id, &n_id) > 0)
+        if (mcp_message_raw_id(text, n_bytes, &id, &n_id))
                 remove_call(p, find_call(p, id, n_id));
+        else if (json_raw_member(text, n_bytes, "error", &error, &n_error) > 0)
+                remove_call(p, find_call(p, "", 0));
 }
 
 bool pending_calls_answered(PendingCalls *p, const char *line, size_t n_bytes) {
@@ -149,7 +155,7 @@ static int append_error(const PendingCall *c, const char *message, Buffer *error
         _cleanup_buffer_ Buffer request = BUFFER_INIT(0);
         int r;
 
-        r = buffer_printf(&request, "{\"id\":%s}", c->id.data);
+        r = buffer_printf(&request, "{\"id\":%s}", c->id.data ?: "null");
         if (r >= 0)
                 r = mcp_error_reply(request.data, request.n_bytes, MCP_ERROR_UNAVAILABLE, message, errors);
         return r < 0 ? r : buffer_append_str(errors, "\n");

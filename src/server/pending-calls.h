@@ -8,7 +8,7 @@
 #include "base/buffer.h"
 
 typedef struct PendingCall {
-        Buffer id;
+        Buffer id;   /* empty: none that a server would answer under */
         Buffer line; /* empty: too long to be kept, or several messages */
         bool is_refused; /* by a server that stops and had not begun it */
 } PendingCall;

@@ -299,6 +299,61 @@ def test_half_an_answer_of_a_dying_service_does_not_reach_the_client():
             assert s.reply(1)["error"]["message"] == LOST and s.reply(2)["error"]["message"] == LOST
 
 
+def test_requests_without_a_usable_id_are_answered_once_whatever_becomes_of_the_service():
+    def answer(line):
+        if _is_probe(line):
+            return pong(line)
+        if b"fatal" in line:
+            return None
+        return b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"id"}}\n' if b"answered" in line else b""
+    with FakeService(answer) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            for ident in (None, True, 1.5, {"a": 1}, [1], "x" * 2000):
+                for method in ("answered", "not"):
+                    s.process.stdin.write(json.dumps({"id": ident, "method": method}).encode() + b"\n")
+            s.process.stdin.flush()
+            harness.wait_until(lambda: len(s.messages) == 6)
+            s.send("fatal")
+            harness.wait_until(lambda: len(s.messages) == 12)
+            time.sleep(0.2)
+            assert [(m.get("id"), m["error"]["message"]) for m in s.messages] == 6 * [(None, "id")] + 6 * [(None, LOST)], s.messages
+
+
+def test_request_that_is_named_like_the_end_of_the_handshake_is_not_made_again():
+    seen = []
+
+    def answer(line):
+        seen.append(line)
+        return None if b"fatal" in line else pong(line)
+    with FakeService(answer) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            s.ask("initialize", {}, 1)
+            s.ask("notifications/initialized", None, 2)
+            s.send("fatal", None, 3)
+            assert s.reply(3)["error"]["message"] == LOST
+            s.ask("ping", None, 4)
+            methods = [json.loads(line)["method"] for line in seen if not _is_probe(line)]
+            assert methods == ["initialize", "notifications/initialized", "fatal", "initialize", "ping"], methods
+            assert [m["id"] for m in s.messages] == [1, 2, 3, 4], s.messages
+
+
+def test_lost_call_is_answered_before_the_next_service_is_there():
+    probes = []
+
+    def answer(line):
+        if _is_probe(line):
+            probes.append(line)
+            return pong(line) if len(probes) == 1 else b""
+        return None
+    with FakeService(answer) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            s.send("fatal", None, 1)
+            s.send("ping", None, 2)
+            s.send("ping", None, 3)
+            assert s.reply(1)["error"]["message"] == LOST
+            s.process.kill()
+
+
 def test_service_that_stays_away_is_named_to_each_call():
     with FakeService(lambda line: pong(line) if _is_probe(line) else None) as service:
         with Server("stdio", "--socket", service.path) as s:
