@@ -22,8 +22,8 @@ static const HttpFault
                               "\"Transfer-Encoding: chunked\"." },
         fault_too_long = { 413, "The body is longer than the server takes." },
         fault_coding = { 501, "The only transfer coding that is understood is chunked." },
-        fault_parts = { 431, "The request has more headers, cookies and parameters of its address than the server "
-                             "takes." },
+        fault_parts = { 431, "The request has more headers, cookies and parameters of its address than the "
+                             "server takes." },
         fault_long_line = { 414, "The address is longer than the server takes." },
         fault_long_head = { 431, "The headers are longer than the server takes." };
 

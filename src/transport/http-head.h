@@ -12,8 +12,8 @@
 
 /* Request line and headers. It fits into what the kernel buffers for a connection. */
 #define HTTP_HEAD_BYTES_MAX (32 * KIB)
-/* Headers, cookies and parameters of the address together: the library keeps an account of each, for which it
- * has no more memory than for the head, and fails in ways that no client understands when that ends. */
+/* Headers, cookies and parameters of the address together: the library keeps an account of each, for which
+ * it has no more memory than for the head, and fails in ways that no client understands when that ends. */
 #define HTTP_PARTS_MAX 256U
 
 enum {
