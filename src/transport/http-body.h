@@ -8,7 +8,7 @@
 
 /* The longest body that is read, if only to drop it: who is still sending does not read an answer. */
 #define HTTP_DRAIN_BYTES_MAX (128 * MIB)
-/* All trailers of a body together, and one chunk's extensions. */
+/* All trailers of a body together, and the line before one chunk. */
 #define HTTP_TRAILERS_BYTES_MAX (4 * KIB)
 #define HTTP_TRAILERS_MAX 32U
 #define HTTP_CHUNK_LINE_BYTES_MAX 256U

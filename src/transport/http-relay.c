@@ -99,6 +99,7 @@ static void library_gone(HttpConnection *c) {
 
         http_connection_unpair(c);
         if (!c->was_started) { /* it had no memory for it */
+                c->library_fd = -EBADF; /* closed by it: another connection may have this number */
                 c->fault = (HttpFault) {};
                 http_no_memory_send(c->server, c->fd);
                 start_dropping(c);

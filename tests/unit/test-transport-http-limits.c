@@ -201,7 +201,8 @@ TEST(answers_to_many_requests_come_some_in_each_turn_of_the_loop) {
                 ASSERT_TRUE(now_monotonic_usec() < end);
                 ASSERT_TRUE(sd_event_run(h.f.event, 10 * USEC_PER_MSEC) >= 0);
                 n = poll(fds, ELEMENTSOF(fds), 0);
-                ASSERT_TRUE(n >= (int) n_answered && n <= (int) n_answered + HTTP_REQUESTS_PER_RUN);
+                /* Version 1.0 of the library reads from a new connection with the next call only. */
+                ASSERT_TRUE(n >= (int) n_answered && n <= (int) n_answered + 2 * HTTP_REQUESTS_PER_RUN);
                 n_answered = (size_t) n;
         }
         for (size_t i = 0; i < ELEMENTSOF(fds); i++)

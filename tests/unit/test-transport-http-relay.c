@@ -203,6 +203,9 @@ TEST(malformed_chunks_get_a_json_rpc_error_and_the_end_of_the_connection) {
                   "A chunk of the body is not its size in hexadecimal, CR LF, that many bytes, CR LF." },
                 { "28\r\n" PING "xx", "HTTP/1.1 400 ",
                   "A chunk of the body is not its size in hexadecimal, CR LF, that many bytes, CR LF." },
+                /* Of which version 1.0 of the library takes the end for content. */
+                { "28;a\r\n" PING "\r\n0\r\n\r\n", "HTTP/1.1 400 ",
+                  "Chunks with extensions are not taken." },
                 { "fffffffffffffffff\r\n", "HTTP/1.1 413 ",
                   "A chunk of the body is longer than the server takes." },
                 { "28\r\n" PING "\r\n0\r\nno trailer\r\n\r\n", "HTTP/1.1 400 ",
@@ -233,7 +236,7 @@ TEST(malformed_chunks_get_a_json_rpc_error_and_the_end_of_the_connection) {
         http_done(&h);
 }
 
-TEST(whole_chunks_extensions_and_trailers_are_taken) {
+TEST(whole_chunks_and_trailers_are_taken) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         Http h;
         int fd;
@@ -242,7 +245,7 @@ TEST(whole_chunks_extensions_and_trailers_are_taken) {
         fd = http_connect(&h);
         for (unsigned i = 0; i < 2; i++) {
                 buffer_consume(&b, b.n_bytes);
-                fixture_send_str(&h.f, fd, CHUNKED "028;a=\"b\"\r\n" PING "\r\n0\r\nA: b\r\n\r\n");
+                fixture_send_str(&h.f, fd, CHUNKED "028\r\n" PING "\r\n0\r\nA: b\r\n\r\n");
                 ASSERT_TRUE(settle(&h, fd, &b));
                 ASSERT_EQ_STR(reply_body(&b), PONG);
         }
@@ -260,7 +263,8 @@ TEST(bad_chunk_after_an_early_refusal_is_answered_once) {
         fd = http_connect(&h);
         fixture_send_str(&h.f, fd, LINE H J "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nzz");
         read_to_end(&h, fd, &b);
-        ASSERT_CONTAINS(b.data, "HTTP/1.1 401 ");
+        /* Some versions of the library have not judged the head by then. */
+        ASSERT_EQ_UINT(n_times(&b, "HTTP/1.1 401 ") + n_times(&b, "HTTP/1.1 400 "), 1);
         ASSERT_EQ_UINT(n_times(&b, "HTTP/1.1 "), 1);
         (void) safe_close(fd);
         (void) fixture_run(&h.f);
