@@ -250,7 +250,7 @@ def our_block(parse, script):
     """What we make of it in uv's words, and what our findings say."""
     findings = parse.Findings()
     block = parse.find_block(script, findings)
-    reader = parse.Reader({"script": script, "dependencies": [], "policy": POLICY, "interpreters": []})
+    reader = parse.Reader({"script": script, "dependencies": [], "lines": [], "policy": POLICY, "interpreters": []})
     reader.read_script()
     text = " ".join(entry["message"] for entry in reader.findings.entries)
     if reader.findings.n_errors:
