@@ -20,6 +20,8 @@
 #define REFUSAL_USEC (10 * USEC_PER_SEC)
 #define SHUTDOWN_USEC (3 * USEC_PER_SEC)
 #define STATUS_USEC (1 * USEC_PER_SEC)
+/* Without a free descriptor accept(2) fails at once, and the socket stays readable: not to spin then. */
+#define ACCEPTS_PER_SEC_MAX 64U
 
 struct Server {
         sd_event *event;
@@ -229,6 +231,8 @@ int server_take_listener(Server *s, int fd, uid_t peer_uid) {
         if (r < 0)
                 return r;
         r = sd_event_add_io(s->event, &s->accept, fd, EPOLLIN, on_acceptable, s);
+        if (r >= 0)
+                r = sd_event_source_set_ratelimit(s->accept, USEC_PER_SEC, ACCEPTS_PER_SEC_MAX);
         if (r < 0)
                 return r;
         s->listener = fd;
