@@ -189,10 +189,16 @@ static int refuse_lines(Bridge *b, const char *reason) {
         return r;
 }
 
-static bool wait_for_signal(Bridge *b, int timeout_msec) {
-        struct pollfd p = { .fd = b->signal_fd, .events = POLLIN };
+/* Before the next attempt. Returns true when there shall be none. */
+static bool wait_to_retry(Bridge *b, bool *is_left, uint64_t passed_usec) {
+        struct pollfd p[] = {
+                { .fd = b->signal_fd, .events = POLLIN },
+                { .fd = *is_left ? -1 : STDIN_FILENO, .events = POLLRDHUP },
+        };
 
-        if (poll(&p, 1, timeout_msec) <= 0)
+        if (poll(p, ELEMENTSOF(p), RETRY_MSEC) > 0 && p[1].revents)
+                *is_left = true; /* the client, whose lines may still be read */
+        if (!p[0].revents && !(*is_left && passed_usec > GOODBYE_USEC))
                 return false;
         b->exit_status = COMMAND_OK;
         return true;
@@ -201,6 +207,7 @@ static bool wait_for_signal(Bridge *b, int timeout_msec) {
 static int reconnect(Bridge *b) {
         uint64_t start = now_monotonic_usec();
         _cleanup_free_ char *reason = NULL;
+        bool is_left = false;
         int fd, r;
 
         for (;;) {
@@ -213,7 +220,7 @@ static int reconnect(Bridge *b) {
                         break;
                 if (b->is_absent || passed > (r == SYSTEM_SOCKET_E_ABSENT ? ABSENT_USEC : RECONNECT_USEC))
                         break;
-                if (wait_for_signal(b, RETRY_MSEC))
+                if (wait_to_retry(b, &is_left, passed))
                         return 0;
         }
         b->is_absent = r != 0;
