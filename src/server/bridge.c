@@ -20,12 +20,14 @@
 #include "base/macro.h"
 #include "base/strv.h"
 #include "base/timeutil.h"
+#include "json/json.h"
 #include "server/bridge-handshake.h"
 #include "server/bridge.h"
 #include "server/command.h"
 #include "server/out-queue.h"
 #include "server/pending-calls.h"
 #include "server/system-socket.h"
+#include "server/system-units.h"
 #include "transport/transport.h"
 
 /* Reading stops while this much waits for the other side: memory is bounded, and pressure reaches the
@@ -169,14 +171,38 @@ static int service_lost(Bridge *b) {
         return r;
 }
 
-/* Nobody takes these lines: each request among them is answered in its place. */
-static int refuse_lines(Bridge *b, const char *reason) {
-        _cleanup_free_ char *message = NULL;
+static bool is_ping(const Bridge *b, const char **ret_id, size_t *ret_bytes) {
+        static const char ping[] = "\"ping\"";
+        const char *line = b->input.data, *method;
+        size_t n;
+
+        return b->n_line_bytes > 0 && b->handshake.is_done &&
+               json_raw_member(line, b->n_line_bytes, "method", &method, &n) > 0 && n == strlen(ping) &&
+               memcmp(method, ping, n) == 0 &&
+               json_raw_member(line, b->n_line_bytes, "id", ret_id, ret_bytes) > 0;
+}
+
+/* Clients ask now and then whether we live, which is no reason to start a service that was stopped, nor to
+ * tell that it cannot be reached. */
+static int answer_ping(Bridge *b, const char *id, size_t n_bytes) {
         int r;
 
-        r = str_printf(&message,
-                       "The system service cannot be reached: %s. Send the request again when it can.",
-                       reason);
+        r = buffer_printf(&b->to_client.buffer, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{}}\n",
+                          (int) n_bytes, id);
+        consume_line(b, b->n_line_bytes);
+        return r;
+}
+
+/* Nobody takes these lines: each request among them is answered in its place. */
+static int refuse_lines(Bridge *b, int code, const char *reason) {
+        _cleanup_free_ char *message = NULL, *remedy = NULL;
+        int r;
+
+        r = system_units_remedy(/* units= */ NULL, code, geteuid() == 0, &remedy);
+        if (r >= 0)
+                r = str_printf(&message, "The system service cannot be reached: %s. %s%s", reason,
+                               remedy ? "To repair this: " : "Send the request again when it can.",
+                               remedy ?: "");
         while (r >= 0 && b->n_line_bytes > 0) {
                 _cleanup_(pending_calls_done) PendingCalls calls = {};
                 _cleanup_buffer_ Buffer none = BUFFER_INIT(0);
@@ -227,7 +253,7 @@ static int reconnect(Bridge *b) {
         if (r != 0) {
                 if (b->is_overlong)
                         fail_overlong(b);
-                return refuse_lines(b, reason ?: strerror(-r));
+                return refuse_lines(b, r, reason ?: strerror(-r));
         }
         log_info("Connected to the system service again");
         b->service_fd = fd;
@@ -339,11 +365,13 @@ static int turn(Bridge *b) {
                 [POLL_SIGNALS] = { .fd = b->signal_fd, .events = POLLIN },
         };
         int timeout_msec = -1;
+        const char *id;
+        size_t n_id;
 
         /* Which takes its time: the client hears first what was lost with the old one. */
         if (b->service_fd < 0 && !b->has_input_ended && out_queue_n_bytes(&b->to_client) == 0 &&
             (b->n_line_bytes > 0 || b->is_overlong))
-                return reconnect(b);
+                return is_ping(b, &id, &n_id) ? answer_ping(b, id, n_id) : reconnect(b);
         if (wants_replies(b))
                 fds[POLL_SERVICE].events |= POLLIN;
         else if (!fds[POLL_SERVICE].events)

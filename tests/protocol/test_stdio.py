@@ -247,9 +247,9 @@ def test_new_service_hears_the_handshake_that_the_client_made_with_the_old_one()
             s.send("notifications/initialized")
             s.send("notifications/fatal")
             harness.wait_until(lambda: "notifications/fatal" in seen)
-            s.ask("ping", None, 8)
+            s.ask("tools/list", None, 8)
             assert seen == ["initialize", "notifications/initialized", "notifications/fatal",
-                            "initialize", "notifications/initialized", "ping"], seen
+                            "initialize", "notifications/initialized", "tools/list"], seen
             assert [m["id"] for m in s.messages] == [7, 8], s.messages
 
 
@@ -331,9 +331,9 @@ def test_request_that_is_named_like_the_end_of_the_handshake_is_not_made_again()
             s.ask("notifications/initialized", None, 2)
             s.send("fatal", None, 3)
             assert s.reply(3)["error"]["message"] == LOST
-            s.ask("ping", None, 4)
+            s.ask("tools/list", None, 4)
             methods = [json.loads(line)["method"] for line in seen if not _is_probe(line)]
-            assert methods == ["initialize", "notifications/initialized", "fatal", "initialize", "ping"], methods
+            assert methods == ["initialize", "notifications/initialized", "fatal", "initialize", "tools/list"], methods
             assert [m["id"] for m in s.messages] == [1, 2, 3, 4], s.messages
 
 
@@ -356,17 +356,26 @@ def test_lost_call_is_answered_before_the_next_service_is_there_and_the_end_of_i
             assert s.process.wait(20) == 0
 
 
-def test_service_that_stays_away_is_named_to_each_call():
-    with FakeService(lambda line: pong(line) if _is_probe(line) else None) as service:
+def test_service_that_stays_away_is_named_to_each_call_and_the_bridge_says_that_it_lives():
+    def answer(line):
+        return pong(line) if b'"id"' in line and b"tools/list" not in line else b"" if b"initialized" in line else None
+    with FakeService(answer) as service:
         with Server("stdio", "--socket", service.path) as s:
-            s.send("ping", None, 1)
-            s.reply(1)
+            s.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}, 0)
+            s.send("notifications/initialized")
+            s.send("tools/list", None, 1)
+            assert s.reply(1)["error"]["message"] == LOST
+            n_lines = len(service.lines)
+            assert s.ask("ping", None, "p")["result"] == {}
+            assert len(service.lines) == n_lines, "nobody is started to say that the bridge lives"
             os.unlink(service.path)
             for ident in (2, 3):
-                s.send("ping", None, ident)
-                assert s.reply(ident)["error"] == {"code": -31001, "message": (
+                s.send("tools/list", None, ident)
+                error = s.reply(ident)["error"]
+                assert error["code"] == -31001 and error["message"].startswith(
                     "The system service cannot be reached: the system service is not started: no one listens on "
-                    f"{service.path}. Send the request again when it can.")}, ident
+                    f"{service.path}. To repair this: "), error
+                assert s.ask("ping", None, f"p{ident}")["result"] == {}
         assert s.process.returncode == 0
 
 
