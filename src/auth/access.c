@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "auth/auth.h"
 #include "base/fd.h"
@@ -214,6 +215,7 @@ int access_parse(const char *file, const char *text, Access **ret, char **reterr
 
 int access_load(const char *path, Access **ret, char **reterr_message) {
         _cleanup_free_ char *text = NULL;
+        struct stat st;
         int r;
 
         assert(path);
@@ -225,11 +227,16 @@ int access_load(const char *path, Access **ret, char **reterr_message) {
         if (r == -ENOMEM)
                 return r;
         /* Fail closed: limits that cannot be read must not turn into none. */
+        if (r == -EACCES || r == -EPERM) /* of a regular file alone it is known what it should be */
+                return refuse(path, 1,
+                              lstat(path, &st) >= 0 && S_ISREG(st.st_mode) ?
+                                      "may not be read; it should belong to root:mcp-exec with mode 0640" :
+                                      "may not be read, and is no regular file that can be looked at",
+                              reterr_message);
         if (r < 0)
                 return refuse(path, 1,
-                              r == -EACCES || r == -EPERM ?
-                                      "may not be read; it should belong to root:mcp-exec with mode 0640" :
-                                      "cannot be read as a text file of at most 1 MiB",
+                              r == -EISDIR || r == -EBADF ? "is no regular file" :
+                                                            "cannot be read as a text file of at most 1 MiB",
                               reterr_message);
         return access_parse(path, text, ret, reterr_message);
 }

@@ -3,6 +3,7 @@
 /* Packages: what this machine has for installing packages. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,10 @@
         "Install uv for everybody (for example with \"sudo apt install pipx\", then \"sudo "                \
         "PIPX_HOME=/opt/pipx PIPX_BIN_DIR=/usr/local/bin pipx install uv\"), or set UvPath= in "            \
         "mcp-exec.conf to its absolute path"
+
+#define REMEDY_OWN_UV                                                                                       \
+        "Install uv where only the user writes, such as ~/.local/bin, and let UvPath= in mcp-exec.conf "    \
+        "name that one"
 
 static int refuse(Packages *p, const Problem *problem) {
         p->has_problem = true;
@@ -79,6 +84,7 @@ static int find_uv(Packages *p, const Settings *s, bool is_user) {
         const char *name = s->packages.uv_path;
         _cleanup_free_ char *path = NULL, *real = NULL;
         Problem problem = {};
+        struct stat st;
         int r = 0;
 
         if (name[0] == '/') {
@@ -95,6 +101,13 @@ static int find_uv(Packages *p, const Settings *s, bool is_user) {
                 return r;
 
         real = path ? realpath(path, NULL) : NULL;
+        if (!real && name[0] == '/' && stat(name, &st) >= 0) {
+                (void) problem_set(&problem, EACCES, REMEDY_UV, "%s (UvPath=) is %s", name,
+                                   S_ISDIR(st.st_mode)  ? "a directory, and no program" :
+                                   !S_ISREG(st.st_mode) ? "no regular file" :
+                                                          "no program that can be executed");
+                return refuse_setting(p, &problem);
+        }
         if (!real) {
                 (void) problem_set(&problem, ENOENT, REMEDY_UV, "The program %s (UvPath=) is not installed",
                                    name);
@@ -104,10 +117,10 @@ static int find_uv(Packages *p, const Settings *s, bool is_user) {
         if (r < 0)
                 return r;
         if (r == 0) {
-                (void) problem_set(&problem, EPERM,
-                                   "Let it and the directories above it belong to root, and nobody else "
-                                   "write to them",
-                                   "The program %s (UvPath=) could be replaced by others than root", real);
+                /* Not to change the owner of directories above it, which may be somebody's home. */
+                (void) problem_set(&problem, EPERM, is_user ? REMEDY_OWN_UV : REMEDY_UV,
+                                   "The program %s (UvPath=) could be replaced by others than %s", real,
+                                   is_user ? "its user" : "root");
                 return refuse_setting(p, &problem);
         }
         p->uv_inside = path_is_visible(real, s->bind_read_only_paths) ? real : UV_PATH_INSIDE;
@@ -115,25 +128,52 @@ static int find_uv(Packages *p, const Settings *s, bool is_user) {
         return 0;
 }
 
-/* A file that a setting names. forbidden: mode bits that it must not have. */
+#define RESTART ", then systemctl restart mcp-exec-launcher.service"
+#define THEN(is_user) ((is_user) ? ", then start the server anew" : RESTART)
+
+/* What is wrong with the file of a setting, or NULL. forbidden: mode bits that it must not have. */
+static const char* find_fault(const struct stat *st, mode_t required, mode_t forbidden, bool is_user) {
+        if (!S_ISREG(st->st_mode))
+                return S_ISDIR(st->st_mode) ? "is a directory, and no regular file" : "is no regular file";
+        if (st->st_uid != 0 && !(is_user && st->st_uid == geteuid()))
+                return is_user ? "belongs to another user" : "does not belong to root";
+        if (st->st_mode & forbidden & (S_IWGRP | S_IWOTH))
+                return "can be written to by others than its owner";
+        if (st->st_mode & forbidden)
+                return "can be read by others than its owner";
+        if ((st->st_mode & required) != required)
+                return required & S_IROTH ? "cannot be read by everybody" : "cannot be read by its owner";
+        return NULL;
+}
+
+/* A file that a setting names. No remedy changes the file itself: named by mistake, it may be one that
+ * others need as it is (/etc/passwd), or one that nobody may ever read (/etc/shadow). */
 static int find_file(Packages *p, const char *key, const char *path, mode_t required, mode_t forbidden,
                      bool is_user, char **ret) {
+        bool is_secret = forbidden & S_IROTH;
+        char remedy[sizeof(p->problem.remedy)];
         Problem problem = {};
+        const char *fault;
         struct stat st;
 
         if (!path[0])
                 return 0;
-        if (stat(path, &st) < 0)
-                (void) problem_set(&problem, errno, "Correct the setting, or remove it",
-                                   "The file %s (%s) cannot be looked at: %s", path, key, strerror(errno));
-        else if (!S_ISREG(st.st_mode) || (st.st_mode & required) != required || (st.st_mode & forbidden) ||
-                 (st.st_uid != 0 && !(is_user && st.st_uid == geteuid())))
-                (void) problem_set(&problem, EPERM,
-                                   forbidden & S_IROTH ? "Let it belong to root, with mode 0600" :
-                                                         "Let it belong to root, with mode 0644",
-                                   "The file %s (%s) has the wrong owner or mode", path, key);
-        else
+        if (stat(path, &st) < 0) {
+                (void) snprintf(remedy, sizeof(remedy), "Correct the setting, or remove it%s",
+                                THEN(is_user));
+                (void) problem_set(&problem, errno, remedy, "The file %s (%s) cannot be looked at: %s", path,
+                                   key, strerror(errno));
+                return refuse_setting(p, &problem);
+        }
+        fault = find_fault(&st, required, forbidden, is_user);
+        if (!fault)
                 return str_copy(ret, path);
+        (void) snprintf(remedy, sizeof(remedy),
+                        is_secret ? "Let %s name another file, made for this: owned by %s, mode 0600%s" :
+                                    "Let %s name another file, of certificates alone, written by %s and "
+                                    "readable for all%s",
+                        key, is_user ? "the user" : "root", THEN(is_user));
+        (void) problem_set(&problem, EPERM, remedy, "%s (%s) %s", path, key, fault);
         return refuse_setting(p, &problem);
 }
 
@@ -194,8 +234,6 @@ void packages_look_again(Packages *p, const Settings *settings, bool is_user) {
 
         assert(p && settings);
 
-        if (!p->has_problem && !p->is_python_missing)
-                return;
         if (find_all(&found, settings, is_user, /* is_again= */ true) < 0) {
                 packages_done(&found);
                 return; /* no memory: what is known will do */

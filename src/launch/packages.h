@@ -20,7 +20,6 @@ typedef struct Packages {
 
 /* Whatever is missing becomes the problem. Returns 0 or -ENOMEM. */
 int packages_find(Packages *p, const Settings *settings, bool is_user);
-/* What was missing may be there by now: somebody did what the problem says. Costs nothing where nothing is
- * missing. */
+/* What was missing may be there by now: somebody did what the problem says. And the other way round. */
 void packages_look_again(Packages *p, const Settings *settings, bool is_user);
 void packages_done(Packages *p);

@@ -253,7 +253,7 @@ void sets_look_again(Sets *s) {
         assert(s);
 
         /* Without an owner there is another problem, for which somebody has to restart this. */
-        if (!s->has_problem || s->owner == (uid_t) -1)
+        if (s->owner == (uid_t) -1)
                 return;
         s->has_problem = false;
         r = sets_open(s, /* may_make= */ false, &problem);

@@ -175,6 +175,11 @@ int python_read_requirements(const char *path, char ***ret, unsigned **ret_lines
                 (void) str_printf(reterr_message, "%s is no text file of requirements.", path);
                 return -EBADMSG;
         }
+        if (r == -EISDIR || r == -EBADF) {
+                (void) str_printf(reterr_message, "%s is %s.", path,
+                                  r == -EISDIR ? "a directory, and no file" : "no regular file");
+                return -EBADMSG;
+        }
         if (r < 0)
                 return r;
         for (char *line = text; line; line = next) {

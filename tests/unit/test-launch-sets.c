@@ -327,7 +327,7 @@ TEST(uv_below_usr_keeps_its_path_and_another_is_mounted) {
         packages_done(&p);
         ASSERT_EQ_INT(chmod(path, 0644), 0);
         p = find(true, "UvPath", path);
-        ASSERT_CONTAINS(p.problem.reason, "is not installed");
+        ASSERT_CONTAINS(p.problem.reason, "(UvPath=) is no program that can be executed");
         ASSERT_CONTAINS(p.problem.remedy, "UvPath=");
         packages_done(&p);
         ASSERT_EQ_INT(unlink(path), 0);
@@ -356,12 +356,39 @@ TEST(files_of_settings_have_the_right_mode_or_nothing_is_fetched) {
         ASSERT_EQ_INT(chmod(path, 0666), 0);
         p = find(true, "CaBundle", path);
         ASSERT_CONTAINS(p.problem.reason, "CaBundle=");
-        ASSERT_CONTAINS(p.problem.remedy, "0644");
+        ASSERT_CONTAINS(p.problem.reason, "can be written to by others");
+        ASSERT_CONTAINS(p.problem.remedy, "name another file");
         packages_done(&p);
         ASSERT_EQ_INT(unlink(path), 0);
         p = find(false, "CaBundle", path);
         ASSERT_CONTAINS(p.problem.reason, "cannot be looked at");
         packages_done(&p);
+}
+
+/* Who obeyed "root's, with mode 0644" made the directory unusable for the whole machine, and the file of
+ * passwords everybody's. */
+TEST(no_remedy_changes_what_a_setting_names_by_mistake) {
+        static const struct {
+                const char *key, *value, *reason;
+        } rows[] = {
+                { "CaBundle", "/etc", "/etc (CaBundle=) is a directory, and no regular file" },
+                { "CaBundle", "/etc/shadow", "/etc/shadow (CaBundle=) cannot be read by everybody" },
+                { "CaBundle", "/dev/null", "/dev/null (CaBundle=) is no regular file" },
+                { "IndexCredentials", "/etc", "/etc (IndexCredentials=) is a directory" },
+                { "IndexCredentials", "/etc/passwd", "(IndexCredentials=) can be read by others" },
+                { "UvPath", "/usr/bin", "/usr/bin (UvPath=) is a directory, and no program" },
+                { "UvPath", "/etc/passwd", "/etc/passwd (UvPath=) is no program that can be executed" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                Packages p = find(false, rows[i].key, rows[i].value);
+
+                ASSERT_TRUE(p.has_problem && p.is_setting_wrong);
+                ASSERT_CONTAINS(p.problem.reason, rows[i].reason);
+                ASSERT_TRUE(!strstr(p.problem.remedy, "belong to") && !strstr(p.problem.remedy, "0644"));
+                ASSERT_CONTAINS(p.problem.remedy, rows[i].key);
+                packages_done(&p);
+        }
 }
 
 TEST(interpreters_keep_their_numbers) {
@@ -383,7 +410,7 @@ TEST(what_was_missing_for_packages_is_found_when_it_has_come) {
         ASSERT_EQ_INT(settings_new_default(&s), 0);
         ASSERT_EQ_INT(settings_set(s, "Packages", "UvPath", path, &(char*) { NULL }), 0);
         ASSERT_EQ_INT(packages_find(&p, s, /* is_user= */ true), 0);
-        ASSERT_CONTAINS(p.problem.reason, "is not installed");
+        ASSERT_CONTAINS(p.problem.reason, "is no program that can be executed");
         packages_look_again(&p, s, true);
         ASSERT_TRUE(p.has_problem && !p.uv);
         ASSERT_EQ_INT(chmod(path, 0757), 0);
@@ -395,8 +422,8 @@ TEST(what_was_missing_for_packages_is_found_when_it_has_come) {
         ASSERT_EQ_STR(p.problem.reason, "");
         ASSERT_EQ_STR(p.uv, path);
         ASSERT_EQ_INT(unlink(path), 0);
-        packages_look_again(&p, s, true); /* nothing was missing: nothing is looked at */
-        ASSERT_EQ_STR(p.uv, path);
+        packages_look_again(&p, s, true); /* the other way round */
+        ASSERT_TRUE(p.has_problem && !p.uv);
         packages_done(&p);
 }
 
@@ -415,8 +442,15 @@ TEST(directory_of_sets_that_is_made_later_is_used) {
         ASSERT_FALSE(later->has_problem);
         ASSERT_EQ_STR(later->problem.reason, "");
         safe_close(use(later, 'a', true));
-        /* Removed with what is in it, and made again. */
+        /* Removed with what is in it, which is told, and made again. */
         ASSERT_EQ_INT(unlinkat(later->fd, ".lock", 0), 0);
+        ASSERT_EQ_INT(rmdir(path), 0);
+        sets_look_again(later);
+        ASSERT_TRUE(later->has_problem);
+        ASSERT_CONTAINS(later->problem.remedy, "systemd-tmpfiles --create");
+        ASSERT_EQ_INT(mkdir(path, 0755), 0);
+        sets_look_again(later);
+        ASSERT_FALSE(later->has_problem);
         ASSERT_EQ_INT(rmdir(path), 0);
         ASSERT_EQ_INT(use(later, 'a', true), -ENOENT);
         ASSERT_EQ_INT(mkdir(path, 0755), 0);
