@@ -431,8 +431,8 @@ int exec_engine_query_sandbox(ExecEngine *e, void (*on_info)(const ExecSandboxIn
         q->on_info = on_info;
         q->userdata = userdata;
         LIST_APPEND(&e->queries, queries, q);
-        /* What is missing for packages may have come since the launcher said so. */
-        if (e->sandbox.is_known && *e->sandbox.hello.sets_reason &&
+        /* What is missing for packages may have come since the launcher said so, or gone. */
+        if (e->sandbox.is_known &&
             launcher_client_state(e->client) == LAUNCHER_READY)
                 launcher_client_look(e->client);
         pool_want(&e->pool);

@@ -244,7 +244,7 @@ static void need_on_prepared(PreparationClient *c, SetEntry *e, char *const *war
 
 /* Why no set can be made, or NULL. */
 static const char* find_problem(const Python *p, const WireHello *hello) {
-        if (!*hello->sets_directory || !*hello->uv)
+        if (!*hello->sets_directory || !*hello->uv || *hello->sets_reason)
                 return *hello->sets_reason ? hello->sets_reason :
                                              "Packages cannot be installed here: the program uv "
                                              "is missing. Administrators: install uv, or set UvPath=.";

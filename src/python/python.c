@@ -288,7 +288,7 @@ void python_facts(const Python *p, PythonFacts *ret) {
                 ret->problem = info->error ?: "The launcher was not asked yet.";
         else if (info->hello.verdict != WIRE_VERDICT_OK)
                 ret->problem = info->hello.reason;
-        else if (!*info->hello.sets_directory || !*info->hello.uv)
+        else if (!*info->hello.sets_directory || !*info->hello.uv || *info->hello.sets_reason)
                 ret->problem = *info->hello.sets_reason ? info->hello.sets_reason :
                                                           "The program uv is missing. "
                                                           "Install it, or set UvPath=.";

@@ -59,6 +59,7 @@ typedef struct FakeScript {
         const char *python;         /* runs the programs of preparation; default /usr/bin/python3 */
         const char *sets_directory; /* NULL: sets of packages are not possible here */
         const char *uv;
+        const char *sets_reason;    /* why none are prepared, although all else is there */
         const char *late_uv;        /* found when the daemon says LOOK */
         const char *credentials;    /* $CREDENTIALS_DIRECTORY of FETCH */
         char directory[64];                        /* where units work; fake_launcher_new() makes one */

@@ -45,7 +45,7 @@ void fake_sets_say_hello(const FakeScript *script, bool has_looked, WireHello *h
         wire_set_text(hello->sets_reason, sizeof(hello->sets_reason),
                       !script->sets_directory     ? "This launcher has no sets" :
                       script->late_uv && !uv ? "The program uv is not installed. Install it." :
-                                               "");
+                                               script->sets_reason ?: "");
         wire_set_text(hello->uv, sizeof(hello->uv), uv ?: "");
         wire_set_text(hello->uv_on_host, sizeof(hello->uv_on_host), uv ?: "");
 }

@@ -406,6 +406,25 @@ TEST(no_packages_where_the_launcher_has_no_sets) {
         python_rig_teardown(r);
 }
 
+TEST(a_wrong_setting_of_the_launcher_is_told_although_uv_is_there) {
+        static const char why[] = "/nonexist.pem (CaBundle=) cannot be looked at. Correct the setting.";
+        PythonRig *r = python_rig_setup();
+        PythonFacts facts;
+        Run run;
+
+        r->script.sets_reason = why;
+        fake_launcher_free(r->rig->launcher);
+        r->rig->launcher = fake_launcher_new(&r->script);
+        python_rig_start(r);
+        python_rig_run(r, &run, "alpha");
+        ASSERT_EQ_INT(run.status, EXEC_ERROR);
+        ASSERT_EQ_STR(run.message, why);
+        python_facts(r->python, &facts);
+        ASSERT_EQ_STR(facts.problem, why);
+        ASSERT_EQ_UINT(python_rig_n_prepared(r), 0);
+        python_rig_teardown(r);
+}
+
 TEST(uv_that_is_installed_while_the_launcher_runs_is_used) {
         PythonRig *r = python_rig_setup();
         Run run;

@@ -9,6 +9,7 @@ import time
 
 from lib import (CONF_DROPIN, SOCKET, SOCKETS, configured, minimal_environment, needs, schemas, sh,
                  start_sockets, stop_services, systemd_version, timeout)
+from test_sets import uv
 
 
 def _check(user):
@@ -35,6 +36,35 @@ def test_check_of_a_member_uses_the_service():
         sh(["gpasswd", "-d", "alice", "mcp-exec"])
     assert status == 0 and items["service"]["verdict"] == "ok", items
     assert "user manager" not in items and items["run"]["verdict"] == "ok", items
+
+
+def test_check_says_why_no_packages_can_be_prepared():
+    """The launcher knew, and check said "ok sets: programs can declare packages"."""
+    with uv():
+        for setting, why in (("CaBundle=/nonexist.pem", "cannot be looked at: No such file"),
+                             ("CaBundle=/etc/ssl/certs", "is a directory, and no regular file"),
+                             ("IndexCredentials=/nonexist", "cannot be looked at: No such file"),
+                             ("IndexCredentials=/etc/passwd", "can be read by others than its owner")):
+            with configured(f"[Packages]\n{setting}\n"):
+                row = _check("root")[0]["sets"]
+            key, path = setting.split("=")
+            assert row["verdict"] == "warn" and f"{path} ({key}=) {why}" in row["remedy"].replace("The file ", ""), row
+            assert "restart mcp-exec-launcher.service" in row["remedy"] and "0644" not in row["remedy"], row
+
+
+def test_check_sees_that_the_directory_of_packages_was_removed():
+    with uv():
+        start_sockets()
+        assert "sets" in _check("root")[0]
+        try:
+            sh("rm -rf /var/lib/mcp-exec")
+            row = _check("root")[0]["sets"]
+            assert row["verdict"] == "warn" and "/var/lib/mcp-exec/sets, cannot be opened" in row["remedy"], row
+            assert "systemd-tmpfiles --create mcp-exec.conf" in row["remedy"], row
+        finally:
+            sh("systemd-tmpfiles --create mcp-exec.conf")
+            stop_services()
+            start_sockets()
 
 
 def test_check_of_a_stranger_names_adduser():
