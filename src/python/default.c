@@ -259,7 +259,10 @@ static int default_begin(Python *p, char **reterr_message) {
                 r = describe_requirements(l, &described);
         if (r < 0) {
                 if (!*reterr_message && r != -ENOMEM)
-                        (void) str_printf(reterr_message, "%s cannot be read.", p->default_path);
+                        (void) str_printf(reterr_message,
+                                          r == -EACCES ? "%s may not be read by this server." :
+                                                         "%s cannot be read.",
+                                          p->default_path);
                 default_failed(p, *reterr_message ?: "The daemon is out of memory.");
                 return r;
         }
@@ -308,6 +311,7 @@ void default_facts(const Python *p, PythonFacts *ret) {
         /* A set of nothing, for no requirement is meant for this interpreter, is none. */
         if (p->default_problem || !p->default_requirements || (!*p->default_set && !p->default_query))
                 return;
+        ret->default_asked = p->default_described;
         for (const SetEntry *e = *p->default_set ? p->index.sets.first : NULL; e; e = e->sets.next)
                 if (streq(e->name, p->default_set) && !e->is_retiring) {
                         ret->default_packages = e->facts.set.packages;

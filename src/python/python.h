@@ -60,6 +60,7 @@ typedef struct PythonFacts {
         /* What programs that name none get in place of the system's packages, "numpy 2.3.1" or "numpy", as
          * far as it is known. NULL: nothing; they have the system's. */
         char *const *default_packages;
+        char *const *default_asked; /* those that the file names, in its order, said alike */
         bool is_default_ready; /* false: they wait for it */
         const char *default_problem; /* why the administrator's set is not there; NULL: it is, or will be */
         bool is_offline;

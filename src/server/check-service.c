@@ -311,6 +311,24 @@ static int ask_environment(const CheckContext *c, JsonValue **ret) {
         }, ret);
 }
 
+static void report_default_problem(CheckContext *c, const char *problem) {
+        /* A user's own settings are not the service's. */
+        bool is_mine = c->uid == 0 || !c->uses_system_service;
+        const char *path = is_mine && c->settings ? c->settings->packages.default_requirements : "";
+        _cleanup_free_ char *remedy = NULL;
+
+        if (str_printf(&remedy,
+                       "Correct %s, which DefaultRequirements= names in mcp-exec.conf, or name another "
+                       "file; a correction takes effect with the next program after five minutes, or "
+                       "at once by %s",
+                       *path ? path : "the file",
+                       c->uses_system_service ? "systemctl restart mcp-exec.service" :
+                                                "a restart of the server") < 0)
+                c->report.is_incomplete = true;
+        check_add(&c->report, CHECK_WARN, "default set", remedy,
+                  "programs run without the packages of DefaultRequirements=: %s", problem);
+}
+
 void check_sets(CheckContext *c) {
         _cleanup_json_ JsonValue *reply = NULL;
         const JsonValue *packages;
@@ -332,9 +350,7 @@ void check_sets(CheckContext *c) {
         (void) json_get_string(json_member(packages, "uv"), &uv, NULL);
         (void) json_get_string(json_member(packages, "uv_version"), &version, NULL);
         if (json_get_string(json_member(packages, "default_problem"), &problem, NULL))
-                check_add(&c->report, CHECK_WARN, "default set",
-                          "Correct the file that DefaultRequirements= names in mcp-exec.conf",
-                          "programs run without the packages of DefaultRequirements=: %s", problem);
+                report_default_problem(c, problem);
         else if (json_get_bool(json_member(packages, "default_ready"), &is_ready))
                 check_add(&c->report, CHECK_OK, "default set", NULL,
                           is_ready ? "the packages of DefaultRequirements= are there" :

@@ -15,6 +15,8 @@
 
 #define DESCRIPTION_BYTES_MAX 2000 /* clients cut descriptions at 2 KiB */
 
+#define NAMED_MAX 16 /* of the administrator's set, at first; and a set of no more is named whole */
+
 /* Distributions worth a word, with the name to import where it is another one. */
 static const struct {
         const char *name, *import;
@@ -38,21 +40,17 @@ static const struct {
         { "tree-sitter-language-pack", "tree_sitter_language_pack" },
 };
 
-/* Names of packages compare without case, and "_", "-" and "." are one. */
-static bool is_package(const char *entry, const char *name) {
-        for (; *name; entry++, name++) {
-                char a = *entry, b = *name;
+/* Names of packages compare without case, and "_", "-" and "." are one. Both may have a version after it. */
+static char fold(char c) {
+        if (c >= 'A' && c <= 'Z')
+                return (char) (c - 'A' + 'a');
+        return c == '_' || c == '.' ? '-' : c == ' ' ? '\0' : c;
+}
 
-                if (a >= 'A' && a <= 'Z')
-                        a = (char) (a - 'A' + 'a');
-                if (b >= 'A' && b <= 'Z')
-                        b = (char) (b - 'A' + 'a');
-                if (a == '_' || a == '.')
-                        a = '-';
-                if (a != b)
-                        return false;
-        }
-        return *entry == ' ' || *entry == '\0';
+static bool is_package(const char *a, const char *b) {
+        for (; fold(*a) && fold(*a) == fold(*b); a++)
+                b++;
+        return fold(*a) == fold(*b);
 }
 
 static const char* find_package(char *const *packages, const char *name) {
@@ -62,23 +60,62 @@ static const char* find_package(char *const *packages, const char *name) {
         return NULL;
 }
 
-int exec_describe_packages(char *const *packages, Buffer *b) {
+static bool is_useful(const char *entry) {
+        for (size_t i = 0; i < ELEMENTSOF(useful_packages); i++)
+                if (is_package(entry, useful_packages[i].name))
+                        return true;
+        return false;
+}
+
+static int name_package(const char *entry, size_t *n, Buffer *b) {
+        const char *import = NULL;
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(useful_packages); i++)
+                if (is_package(entry, useful_packages[i].name))
+                        import = useful_packages[i].import;
+        ++*n;
+        r = buffer_printf(b, ", %.60s", entry);
+        return r < 0 || !import ? r : buffer_printf(b, " (import %s)", import);
+}
+
+/* Those that the administrator asked for, in that order. */
+static int name_asked(char *const *packages, char *const *asked, size_t *n, Buffer *b) {
+        int r = 0;
+
+        STRV_FOREACH(a, asked) {
+                const char *p = find_package(packages, *a);
+
+                if (r < 0 || *n >= NAMED_MAX)
+                        break;
+                if (p && find_package(asked, *a) == *a) /* there may be lines for several platforms */
+                        r = name_package(p, n, b);
+        }
+        return r;
+}
+
+int exec_describe_packages(char *const *packages, char *const *asked, Buffer *b) {
         size_t n = 0, n_all = strv_length(packages);
+        bool has_all_asked;
         int r;
 
         if (n_all == 0)
                 return buffer_append_str(b, "Importable: the standard library.");
         r = buffer_append_str(b, "Importable: the standard library");
-        for (size_t i = 0; i < ELEMENTSOF(useful_packages) && r >= 0; i++) {
-                const char *p = find_package(packages, useful_packages[i].name),
-                           *import = useful_packages[i].import;
+        if (r >= 0)
+                r = name_asked(packages, asked, &n, b);
+        has_all_asked = n < NAMED_MAX;
+        for (size_t i = 0; i < ELEMENTSOF(useful_packages) && r >= 0 && has_all_asked; i++) {
+                const char *p = find_package(packages, useful_packages[i].name);
 
-                if (!p)
-                        continue;
-                n++;
-                r = buffer_printf(b, ", %.60s", p);
-                if (r >= 0 && import)
-                        r = buffer_printf(b, " (import %s)", import);
+                if (p && !find_package(asked, p))
+                        r = name_package(p, &n, b);
+        }
+        /* What came along with those that were asked for. */
+        if (asked && has_all_asked && n_all <= NAMED_MAX) {
+                STRV_FOREACH(p, packages)
+                        if (r >= 0 && !find_package(asked, *p) && !is_useful(*p))
+                                r = name_package(*p, &n, b);
         }
         if (r >= 0 && n_all > n)
                 r = buffer_printf(b, " and %zu other distribution%s (importlib.metadata lists them)",
@@ -158,7 +195,8 @@ static int describe(const ToolRegistry *registry, Buffer *b) {
                    "No network, no display, no pip. Give it its data in the code, in stdin or in files. ");
         python_facts(registry->python, &facts);
         if (r >= 0)
-                r = exec_describe_packages(facts.default_packages ?: registry->packages, b);
+                r = exec_describe_packages(facts.default_packages ?: registry->packages, facts.default_asked,
+                                           b);
         if (r >= 0 && facts.default_problem)
                 r = buffer_append_str(b, " More that this server should offer is missing at the moment; "
                                          "check_environment says why.");

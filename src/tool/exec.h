@@ -44,8 +44,9 @@ typedef struct ToolHints {
 void exec_tool_write_head(JsonWriter *w, McpVersion version, const char *name, const char *title,
                           const char *description, size_t n_description);
 
-/* Sentences on packages, limits and long runs, for descriptions. timeout_name: the argument's. */
-int exec_describe_packages(char *const *packages, Buffer *b);
+/* Sentences on packages, limits and long runs, for descriptions. asked: those that come first, and then few
+ * packages are named all; or NULL. timeout_name: the argument's. */
+int exec_describe_packages(char *const *packages, char *const *asked, Buffer *b);
 int exec_describe_running(const Settings *s, const char *timeout_name, Buffer *b);
 
 #define EXEC_TIMEOUT_TEXT_BYTES 200

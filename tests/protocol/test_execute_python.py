@@ -235,6 +235,16 @@ def test_default_packages_are_told_with_the_versions_that_are_there():
             told = answer["structuredContent"]["packages"]
             assert told["installed"] == ["demo 1.0"] and told["default_ready"] is True, told
             assert "\nDefault packages: ready\n" in answer["content"][0]["text"], answer
+            tools = {tool["name"]: tool for tool in s.ask("tools/list", {}, "again")["result"]["tools"]}
+            assert "Importable: the standard library, demo 1.0." in tools["exec"]["description"], tools["exec"]
+
+
+def test_why_the_file_of_default_packages_cannot_be_read():
+    with harness.directory() as where:
+        (where / "list.txt").mkdir()
+        with machine(f"DefaultRequirements={where / 'list.txt'}") as m, m.server() as s:
+            problem = s.tool("check_environment")["structuredContent"]["packages"]["default_problem"]
+            assert problem == f"{where / 'list.txt'} is a directory, and no file.", problem
 
 
 def test_a_program_that_is_no_uv_is_told():

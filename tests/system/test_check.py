@@ -52,6 +52,14 @@ def test_check_says_why_no_packages_can_be_prepared():
             assert "restart mcp-exec-launcher.service" in row["remedy"] and "0644" not in row["remedy"], row
 
 
+def test_check_names_the_file_of_default_packages_that_is_wrong():
+    with configured("[Packages]\nDefaultRequirements=/etc/ssl\n"):
+        row = _check("root")[0]["default set"]
+    assert row["verdict"] == "warn" and row["detail"].endswith(": /etc/ssl is a directory, and no file."), row
+    assert row["remedy"].startswith("Correct /etc/ssl, which DefaultRequirements= names"), row
+    assert "after five minutes, or at once by systemctl restart mcp-exec.service" in row["remedy"], row
+
+
 def test_check_sees_that_the_directory_of_packages_was_removed():
     with uv():
         start_sockets()

@@ -132,6 +132,23 @@ TEST(environment_tells_what_programs_get_that_name_no_packages) {
         setup_free(s);
 }
 
+TEST(few_default_packages_are_named_all_and_those_that_were_asked_for_first) {
+        char *system[] = { (char*) "wheel 0.38.4", NULL };
+        char *own[] = { (char*) "certifi 2026.1", (char*) "idna 3.10", (char*) "Pillow 11.0",
+                        (char*) "requests 2.32.3", (char*) "six 1.17.0", NULL };
+        char *asked[] = { (char*) "Six", (char*) "requests 2.32.3", (char*) "requests", (char*) "absent",
+                          NULL };
+        Setup *s = setup_new(system);
+        const char *answer;
+
+        s->python.facts = (PythonFacts){ .uv_path = "", .uv_version = "", .default_packages = own,
+                                         .default_asked = asked, .is_default_ready = true };
+        answer = say(s->f, "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/list\"}");
+        ASSERT_CONTAINS(answer, "Importable: the standard library, six 1.17.0, requests 2.32.3, Pillow 11.0 "
+                                "(import PIL), certifi 2026.1, idna 3.10. Other packages: ");
+        setup_free(s);
+}
+
 TEST(environment_says_when_nothing_runs_and_claims_no_protection_then) {
         Setup *s = setup_new(NULL);
         ExecSandboxInfo info = {
