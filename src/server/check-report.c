@@ -54,6 +54,37 @@ void check_add(CheckReport *r, CheckVerdict verdict, const char *name, const cha
         items[r->n_items++] = item;
 }
 
+static CheckItem* find_item(const CheckReport *r, const char *name) {
+        for (size_t i = 0; i < r->n_items; i++)
+                if (streq(r->items[i].name, name))
+                        return &r->items[i];
+        return NULL;
+}
+
+const char* check_remedy_of(const CheckReport *r, const char *name) {
+        const CheckItem *item;
+
+        assert(r);
+        assert(name);
+
+        item = find_item(r, name);
+        return item ? item->remedy : NULL;
+}
+
+void check_set_remedy(CheckReport *r, const char *name, const char *remedy) {
+        CheckItem *item;
+
+        assert(r);
+        assert(name);
+
+        item = find_item(r, name);
+        if (!item)
+                return;
+        free(TAKE_PTR(item->remedy));
+        if (str_copy(&item->remedy, remedy) < 0)
+                r->is_incomplete = true;
+}
+
 bool check_report_has_failed(const CheckReport *r) {
         assert(r);
 

@@ -34,6 +34,10 @@ void check_report_done(CheckReport *r);
 void check_add(CheckReport *r, CheckVerdict verdict, const char *name, const char *remedy,
                const char *format, ...) _printf_(5, 6);
 
+/* The remedy of an item that was added; NULL: none. It lives as long as the report. */
+const char* check_remedy_of(const CheckReport *r, const char *name);
+void check_set_remedy(CheckReport *r, const char *name, const char *remedy);
+
 bool check_report_has_failed(const CheckReport *r);
 void check_report_print_text(const CheckReport *r);
 int check_report_print_json(const CheckReport *r);

@@ -62,8 +62,13 @@ int check_service(CheckContext *c, int *ret_fd) {
         if (r < 0)
                 return r;
 
-        r = r == SYSTEM_SOCKET_E_REFUSED ? admission_remedy(c, &remedy) :
-                                           system_units_remedy(&c->units, r, c->uid == 0, &remedy);
+        c->is_socket_away = r == SYSTEM_SOCKET_E_ABSENT;
+        if (r == SYSTEM_SOCKET_E_REFUSED)
+                r = admission_remedy(c, &remedy);
+        else {
+                r = system_units_remedy(&c->units, r, c->uid == 0, &remedy);
+                c->has_unit_remedy = remedy;
+        }
         if (r >= 0 && !remedy)
                 r = str_printf(&remedy, "%sjournalctl -u mcp-exec -u mcp-exec-launcher",
                                c->uid == 0 ? "" : "sudo ");
@@ -76,14 +81,19 @@ int check_service(CheckContext *c, int *ret_fd) {
 
 /* ---- The launcher ---- */
 
-/* The remedy is the one of the service where both have the same cause. */
+/* One command for both where the service has one, too: the one that repairs all of it. */
 static void report_silence(CheckContext *c, const char *error) {
-        const SystemUnitsSymptoms symptoms = { .is_launcher_away = true };
+        const SystemUnitsSymptoms symptoms = {
+                .is_socket_away = c->is_socket_away,
+                .is_launcher_away = true,
+        };
         _cleanup_free_ char *remedy = NULL;
 
         system_units_read(&c->units); /* what the attempt has made of them */
         if (c->uid == 0 && system_units_repair(&c->units, &symptoms, /* as_root= */ true, &remedy) < 0)
                 c->report.is_incomplete = true;
+        if (remedy && c->has_unit_remedy)
+                check_set_remedy(&c->report, "service", remedy);
         check_add(&c->report, CHECK_FAIL, "launcher",
                   remedy ?: c->uid == 0 ? "journalctl -u mcp-exec-launcher" :
                                           "Install the package mcp-exec again.",
@@ -199,9 +209,27 @@ static void report_facts(CheckContext *c, const char *printed) {
                           "from inside: own network, seccomp on, no new privileges");
 }
 
+/* Without a launcher that answers there is no run. */
+static const char* run_remedy(const CheckContext *c) {
+        return c->uid != 0 ? "sudo mcp-exec check" :
+                check_remedy_of(&c->report, "launcher") ?: "journalctl -u mcp-exec -u mcp-exec-launcher";
+}
+
+/* The command that the service names is the launcher's remedy here. Returns 0 or -ENOMEM. */
+static int without_command(const char *text, char **ret) {
+        static const char begin[] = " Start it with \"", end[] = "\".";
+        const char *from = strstr(text, begin), *to;
+
+        to = from ? strstr(from + strlen(begin), end) : NULL;
+        if (!to)
+                return str_copy(ret, text);
+        return str_printf(ret, "%.*s%s", (int) (from - text), text, to + strlen(end));
+}
+
 static void report_reply(CheckContext *c, const JsonValue *reply) {
         const JsonValue *s = json_member(json_member(reply, "result"), "structuredContent");
-        const char *text = client_call_error(reply), *printed, *status, *remedy = NULL;
+        const char *text = client_call_error(reply), *printed, *status;
+        _cleanup_free_ char *cause = NULL;
 
         if (json_get_string(json_member(s, "status"), &status, NULL) && streq(status, "ok") &&
             json_get_string(json_member(s, "stdout"), &printed, NULL)) {
@@ -210,9 +238,11 @@ static void report_reply(CheckContext *c, const JsonValue *reply) {
         }
         if (!text && !json_get_string(json_member(s, "message"), &text, NULL))
                 text = "no reason was given";
-        if (!c->knows_launcher)
-                remedy = c->uid == 0 ? "journalctl -u mcp-exec -u mcp-exec-launcher" : "sudo mcp-exec check";
-        check_add(&c->report, CHECK_FAIL, "run", remedy, "%s", text);
+        if (without_command(text, &cause) < 0)
+                c->report.is_incomplete = true;
+        else
+                check_add(&c->report, CHECK_FAIL, "run", c->knows_launcher ? NULL : run_remedy(c), "%s",
+                          cause);
 }
 
 void check_run(CheckContext *c, int service_fd) {
@@ -236,7 +266,7 @@ void check_run(CheckContext *c, int service_fd) {
                 c->report.is_incomplete = true;
         else if (r == 0)
                 check_add(&c->report, CHECK_FAIL, "run",
-                          own_fd < 0 ? "journalctl -u mcp-exec -u mcp-exec-launcher" : NULL,
+                          own_fd < 0 ? run_remedy(c) : NULL,
                           own_fd < 0 ? "a small program was not answered" :
                                        "the server that was started for this gave no answer");
         else

@@ -55,6 +55,7 @@ static int check_all(CheckContext *c) {
                 if (c->uses_system_service || c->uid == 0 || c->has_user_manager)
                         check_launcher(c);
                 check_files(c);
+                check_http(c);
                 check_version(c);
         }
         check_cgroups(c);

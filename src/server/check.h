@@ -22,6 +22,8 @@ typedef struct CheckContext {
         bool is_in_container;
         bool uses_system_service; /* it serves this user; otherwise the user's own manager has to do */
         bool has_user_manager;
+        bool has_unit_remedy;    /* the service has one by which the units are repaired */
+        bool is_socket_away;     /* as in SystemUnitsSymptoms */
         bool knows_launcher;     /* hello is valid */
         WireHello hello;
         SystemUnits units;
@@ -41,6 +43,9 @@ void check_launcher(CheckContext *c);
 void check_run(CheckContext *c, int service_fd);
 void check_packages(CheckContext *c);
 void check_sets(CheckContext *c); /* whether programs can declare more of them */
+
+/* check-http.c: the sockets for HTTP; nothing of one that nobody switched on. */
+void check_http(CheckContext *c);
 
 /* check-files.c: what the service reads beside its configuration. */
 void check_files(CheckContext *c);

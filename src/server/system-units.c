@@ -30,6 +30,14 @@ static const char *const names[_SYSTEM_UNIT_MAX] = {
 
 /* ---- Asking ---- */
 
+/* "Listen=127.0.0.1:8080 (Stream)", one line for each. */
+static void take_address(SystemUnitState *s, const char *address) {
+        size_t n = strlen(s->listen);
+
+        (void) snprintf(s->listen + n, sizeof(s->listen) - n, "%s%.*s", n > 0 ? " " : "",
+                        (int) strcspn(address, " "), address);
+}
+
 static void take_line(SystemUnits *u, SystemUnitState *s, bool is_service, const char *line) {
         const struct {
                 const char *key;
@@ -47,6 +55,8 @@ static void take_line(SystemUnits *u, SystemUnitState *s, bool is_service, const
                 if (fields[i].field && strncmp(line, fields[i].key, strlen(fields[i].key)) == 0)
                         (void) snprintf(fields[i].field, fields[i].n_bytes, "%s",
                                         line + strlen(fields[i].key));
+        if (strncmp(line, "Listen=", strlen("Listen=")) == 0)
+                take_address(s, line + strlen("Listen="));
 }
 
 void system_units_parse(SystemUnits *u, char *text) {
@@ -69,7 +79,8 @@ void system_units_parse(SystemUnits *u, char *text) {
 
 void system_units_read(SystemUnits *ret) {
         const char *argv[_SYSTEM_UNIT_MAX + 4] = {
-                "systemctl", "show", "--property=LoadState,ActiveState,Result,UnitFileState,StatusText",
+                "systemctl", "show",
+                "--property=LoadState,ActiveState,Result,UnitFileState,StatusText,Listen",
         };
         _cleanup_buffer_ Buffer output = BUFFER_INIT(OUTPUT_BYTES_MAX);
 
@@ -80,6 +91,11 @@ void system_units_read(SystemUnits *ret) {
         *ret = (SystemUnits) {};
         if (read_command(argv, &output) >= 0 && output.n_bytes > 0)
                 system_units_parse(ret, output.data);
+}
+
+const char* system_unit_name(SystemUnit unit) {
+        assert(unit < _SYSTEM_UNIT_MAX);
+        return names[unit];
 }
 
 bool system_unit_is_up(const SystemUnits *u, SystemUnit unit) {
@@ -100,14 +116,23 @@ static bool is_masked(const SystemUnits *u, SystemUnit unit) {
         return streq(u->states[unit].load, "masked");
 }
 
-bool system_units_are_wanted(const SystemUnits *u) {
-        const SystemUnitState *s;
+static bool is_enabled(const SystemUnits *u, SystemUnit unit) {
+        return strncmp(u->states[unit].enabled, "enabled", strlen("enabled")) == 0;
+}
 
+bool system_units_are_wanted(const SystemUnits *u) {
         assert(u);
 
-        s = &u->states[SYSTEM_UNIT_SOCKET];
         return system_unit_is_up(u, SYSTEM_UNIT_SOCKET) || has_failed(u, SYSTEM_UNIT_SOCKET) ||
-               strncmp(s->enabled, "enabled", strlen("enabled")) == 0;
+               is_enabled(u, SYSTEM_UNIT_SOCKET);
+}
+
+bool system_unit_is_chosen(const SystemUnits *u, SystemUnit unit) {
+        assert(u);
+        assert(unit < _SYSTEM_UNIT_MAX);
+
+        return system_unit_is_up(u, unit) || has_failed(u, unit) || is_masked(u, unit) ||
+               is_enabled(u, unit);
 }
 
 /* ---- Repairing ---- */
@@ -268,6 +293,45 @@ int system_units_repair(const SystemUnits *u, const SystemUnitsSymptoms *symptom
 
         r = c.error;
         if (r >= 0 && c.line.n_bytes > 0)
+                r = buffer_steal(&c.line, ret, NULL);
+        buffer_done(&c.line);
+        return r < 0 ? r : 0;
+}
+
+int system_units_repair_http(const SystemUnits *u, SystemUnit unit, bool as_root, char **ret) {
+        Commands c = { .line = BUFFER_INIT(0), .as_root = as_root };
+        SystemUnit others[] = { SYSTEM_UNIT_SOCKET, SYSTEM_UNIT_HTTP_SOCKET, SYSTEM_UNIT_PROXY_SOCKET };
+        bool stops = system_unit_is_up(u, SYSTEM_UNIT_SERVICE);
+        int r;
+
+        assert(u);
+        assert(unit >= _SYSTEM_UNIT_NEEDED_MAX && unit < _SYSTEM_UNIT_MAX);
+        assert(ret);
+
+        if (is_masked(u, unit)) {
+                begin(&c, is_masked_until_boot(u, unit) ? "systemctl unmask --runtime" : "systemctl unmask");
+                add_word(&c, names[unit]);
+        }
+        if (has_failed(u, unit)) {
+                begin(&c, "systemctl reset-failed");
+                add_word(&c, names[unit]);
+        }
+        /* No socket starts while its service runs, and a client of another one would start it again. */
+        if (stops) {
+                begin(&c, "systemctl stop");
+                for (size_t i = 0; i < ELEMENTSOF(others); i++)
+                        if (others[i] != unit && system_unit_is_up(u, others[i]))
+                                add_word(&c, names[others[i]]);
+                add_word(&c, names[SYSTEM_UNIT_SERVICE]);
+        }
+        /* All in one, so that the others are there again even where this one fails once more. */
+        begin(&c, "systemctl restart");
+        for (size_t i = 0; i < ELEMENTSOF(others); i++)
+                if (others[i] == unit || (stops && system_unit_is_up(u, others[i])))
+                        add_word(&c, names[others[i]]);
+
+        r = c.error;
+        if (r >= 0)
                 r = buffer_steal(&c.line, ret, NULL);
         buffer_done(&c.line);
         return r < 0 ? r : 0;

@@ -21,6 +21,7 @@ typedef enum SystemUnit {
 /* systemd's own words; empty where it could not be asked. */
 typedef struct SystemUnitState {
         char load[24], active[24], result[32], enabled[24];
+        char listen[256]; /* of a socket: addresses, with a blank between them */
 } SystemUnitState;
 
 typedef struct SystemUnits {
@@ -41,15 +42,23 @@ void system_units_read(SystemUnits *ret);
 /* Text that `systemctl show` printed. */
 void system_units_parse(SystemUnits *u, char *text);
 
+const char* system_unit_name(SystemUnit unit);
+
 /* Active, or on its way there or from there. */
 bool system_unit_is_up(const SystemUnits *u, SystemUnit unit);
 
 /* Somebody wants the socket to serve. Where this is so and it does not, that is the thing to repair. */
 bool system_units_are_wanted(const SystemUnits *u);
 
+/* Somebody has switched this on once: it is up, or should be, or was masked. */
+bool system_unit_is_chosen(const SystemUnits *u, SystemUnit unit);
+
 /* What makes the units serve again, as a command line for a shell wherever a command can do that; as_root
  * without "sudo". *ret, allocated: NULL where nothing is wrong with the units. Returns 0 or -ENOMEM. */
 int system_units_repair(const SystemUnits *u, const SystemUnitsSymptoms *symptoms, bool as_root, char **ret);
+
+/* What makes one of the sockets listen that are not needed, where all the others do as they should. */
+int system_units_repair_http(const SystemUnits *u, SystemUnit unit, bool as_root, char **ret);
 
 /* The same for somebody who got this code of system_socket_connect(); *ret is NULL, too, where the reason
  * that came with the code is all that can be said. units: borrowed, may be NULL. */
