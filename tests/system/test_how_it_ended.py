@@ -91,6 +91,19 @@ def test_task_limit_that_was_met_on_the_way_to_the_deadline_is_told():
 
 
 @needs("pids")
+@timeout(300)
+def test_fork_bombs_are_told_of_their_limit_of_tasks_even_where_their_sandbox_does_not_end_in_time():
+    caught, uncaught = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", "import os\nwhile True: os.fork()"
+    with Client() as c:
+        for code, seconds in ((caught, 4), (caught, 15), (uncaught, 4), (uncaught, 10)):
+            r = c.exec(code, timeout_s=seconds)
+            assert r["status"] == "timeout" and r["message"].endswith(
+                "It also met its limit of 128 tasks (processes and threads)."), (seconds, r)
+            # The next one shall not have to share the machine with it.
+            wait_until(lambda: not [u for u in run_units() if _is_busy(u)], 40)
+
+
+@needs("pids")
 def test_task_limit_is_named_in_a_hint():
     code = "import threading, time\nfor i in range(1000): threading.Thread(target=time.sleep, args=(5,), daemon=True).start()"
     with Client() as c:
