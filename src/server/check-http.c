@@ -96,9 +96,12 @@ static int name_remedy(const CheckContext *c, SystemUnit unit, Trouble *t) {
         r = system_units_repair(&c->units, &(SystemUnitsSymptoms) {}, c->uid == 0, &command);
         if (r < 0)
                 return r;
-        if (command) /* one cause, one remedy */
+        if (command && (check_remedy_of(&c->report, "service") || check_remedy_of(&c->report, "launcher")))
                 return str_printf(&t->remedy, "First what is named for the service, then \"%smcp-exec "
-                                  "check\" again.", sudo);
+                                  "check\" again.", sudo); /* one cause, one command */
+        if (command)
+                return str_printf(&t->remedy, "First \"%s\", then \"%smcp-exec check\" again.", command,
+                                  sudo);
         r = system_units_repair_http(&c->units, unit, c->uid == 0, &command);
         if (r < 0)
                 return r;
