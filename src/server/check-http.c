@@ -96,7 +96,7 @@ static int name_remedy(const CheckContext *c, SystemUnit unit, Trouble *t) {
         r = system_units_repair(&c->units, &(SystemUnitsSymptoms) {}, c->uid == 0, &command);
         if (r < 0)
                 return r;
-        if (command && (check_remedy_of(&c->report, "service") || check_remedy_of(&c->report, "launcher")))
+        if (command && (c->has_unit_remedy || (c->uid == 0 && !c->knows_launcher)))
                 return str_printf(&t->remedy, "First what is named for the service, then \"%smcp-exec "
                                   "check\" again.", sudo); /* one cause, one command */
         if (command)

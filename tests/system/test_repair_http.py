@@ -107,3 +107,12 @@ def test_service_that_was_masked_under_a_socket_for_http_has_one_remedy():
         assert items["service"]["verdict"] == "fail" and "systemctl" not in items["http"]["remedy"], items
         sh(items["service"]["remedy"])
         _listens_again("http", HTTP_SOCKET, _tell("http", HTTP_SOCKET))
+
+
+def test_service_that_was_masked_while_it_serves_is_named_by_the_socket_that_waits_for_it():
+    with _machine_with(HTTP_SOCKET):
+        systemctl("mask", "mcp-exec.service")
+        systemctl("stop", HTTP_SOCKET)
+        remedy = _tell("http", HTTP_SOCKET, "is enabled, but was stopped")
+        sh(re.match(r'First "(systemctl unmask mcp-exec.service && .*)", then "mcp-exec check"', remedy)[1])
+        _listens_again("http", HTTP_SOCKET, _tell("http", HTTP_SOCKET))
