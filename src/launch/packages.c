@@ -229,11 +229,18 @@ int packages_find(Packages *p, const Settings *settings, bool is_user) {
         return r;
 }
 
+static bool is_gone(const char *path) {
+        return path && access(path, F_OK) < 0;
+}
+
 void packages_look_again(Packages *p, const Settings *settings, bool is_user) {
         Packages found = {};
 
         assert(p && settings);
 
+        if (!p->has_problem && !p->is_python_missing && !is_gone(p->ca_bundle) &&
+            !is_gone(p->index_credentials))
+                return;
         if (find_all(&found, settings, is_user, /* is_again= */ true) < 0) {
                 packages_done(&found);
                 return; /* no memory: what is known will do */

@@ -422,8 +422,18 @@ TEST(what_was_missing_for_packages_is_found_when_it_has_come) {
         ASSERT_EQ_STR(p.problem.reason, "");
         ASSERT_EQ_STR(p.uv, path);
         ASSERT_EQ_INT(unlink(path), 0);
-        packages_look_again(&p, s, true); /* the other way round */
-        ASSERT_TRUE(p.has_problem && !p.uv);
+        packages_look_again(&p, s, true); /* nothing was missing: uv is not looked at */
+        ASSERT_EQ_STR(p.uv, path);
+        packages_done(&p);
+
+        write_file(path, 0644);
+        ASSERT_EQ_INT(settings_set(s, "Packages", "UvPath", "/usr/bin/env", &(char*) { NULL }), 0);
+        ASSERT_EQ_INT(settings_set(s, "Packages", "CaBundle", path, &(char*) { NULL }), 0);
+        ASSERT_EQ_INT(packages_find(&p, s, /* is_user= */ true), 0);
+        ASSERT_FALSE(p.has_problem);
+        ASSERT_EQ_INT(unlink(path), 0);
+        packages_look_again(&p, s, true); /* but a file of the settings is */
+        ASSERT_CONTAINS(p.problem.reason, "(CaBundle=) cannot be looked at");
         packages_done(&p);
 }
 
