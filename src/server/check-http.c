@@ -144,10 +144,12 @@ static int find_trouble(const CheckContext *c, SystemUnit unit, Trouble *ret) {
         return name_remedy(c, unit, ret);
 }
 
-/* Who is no administrator can do nothing about it, and is served without. */
+/* Who is no administrator can do nothing about it, and is served without. Masked and stopped it may be just
+ * what the administrator wants. */
 static void check_one(CheckContext *c, const char *name, SystemUnit unit) {
         const SystemUnitState *s = &c->units.states[unit];
         const char *unit_name = system_unit_name(unit);
+        bool is_shut = streq(s->load, "masked") && !system_unit_is_up(&c->units, unit);
         Trouble t;
 
         if (!system_unit_is_chosen(&c->units, unit))
@@ -158,7 +160,7 @@ static void check_one(CheckContext *c, const char *name, SystemUnit unit) {
                 check_add(&c->report, CHECK_OK, name, NULL, "%s listens%s%s", unit_name,
                           *s->listen ? " on " : "", s->listen);
         else
-                check_add(&c->report, c->uid == 0 ? CHECK_FAIL : CHECK_WARN, name, t.remedy,
+                check_add(&c->report, c->uid == 0 && !is_shut ? CHECK_FAIL : CHECK_WARN, name, t.remedy,
                           "%s %s%s%s", unit_name, t.what,
                           t.obstacle == 0             ? "" :
                           t.obstacle == EADDRINUSE    ? ", for another program uses " :
