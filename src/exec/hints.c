@@ -220,10 +220,16 @@ static int find_cause(const char *line, const char *context, const HintFacts *f,
         return 0;
 }
 
-static int add_limit_hints(const char *line, const HintFacts *f, char ***hints) {
+/* Where many processes fail to fork, their last words stand in each other's lines. */
+static bool tells_of_tasks(const char *line, const char *context) {
+        return line_has(line, task_words) ||
+               (strstr(context, "os.fork()") && strstr(context, "BlockingIOError"));
+}
+
+static int add_limit_hints(const char *line, const char *context, const HintFacts *f, char ***hints) {
         int r;
 
-        if (line_has(line, task_words) && f->tasks_max > 0) {
+        if (tells_of_tasks(line, context) && f->tasks_max > 0) {
                 r = strv_extendf(hints, "A run may have %" PRIu64 " processes and threads at the same time; "
                                  "the program probably reached that limit.", f->tasks_max);
                 if (r < 0)
@@ -348,7 +354,7 @@ int hints_from_stderr(const Capture *err, const HintFacts *facts, char **ret_cau
         if (!hints) {
                 r = find_cause(line, context.data ?: "", facts, &cause);
                 if (r == 0)
-                        r = add_limit_hints(line, facts, &hints);
+                        r = add_limit_hints(line, context.data ?: "", facts, &hints);
                 if (r == 0 && !hints)
                         r = add_other_hints(line, &hints);
                 if (r == 0 && !hints)

@@ -152,6 +152,17 @@ TEST(hints_say_how_packages_are_declared_where_that_is_possible) {
         answer_done(&a);
 }
 
+TEST(hints_name_the_limit_of_tasks_though_many_processes_write_at_once) {
+        static const char text[] =
+                "    while True: os.fork()\nBlockingIOErrorBlockingIOError: [Errno 11]: \n"
+                "Traceback (most recent call last):\n  File \"main.py\", line 2, in <module>\n ";
+        Answer a = ask(text, sizeof(text) - 1, NULL);
+
+        ASSERT_EQ_UINT(strv_length(a.hints), 1);
+        ASSERT_CONTAINS(a.hints[0], "128");
+        answer_done(&a);
+}
+
 TEST(hints_name_limits_and_walls) {
         static const struct {
                 const char *text, *hint;
