@@ -27,8 +27,6 @@ PRIVATE = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.1
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 PORTS = {"http": 80, "https": 443}
-# Who is led astray by the names of the world is so with both of these.
-DEFAULT_HOSTS = ("index.example", "files.example")
 SHOWN_MAX = 8
 
 
@@ -165,12 +163,6 @@ class Gate:
             return True
         return any(address in network for network in PRIVATE) and self.is_inside()
 
-    def refusal(self, host, address):
-        refused = {host: address}
-        if host in DEFAULT_HOSTS:
-            refused |= self.refused_of([(other, 443) for other in DEFAULT_HOSTS if other != host])
-        return Refused(502, Internal(refused))
-
     def refused_of(self, places):
         """{host: address} of those (host, port) that would be refused."""
         result = {}
@@ -219,7 +211,7 @@ class Gate:
             raise Refused(502, explain_uv(f"https://{host}/\n cause: dns error", 2))
         allowed = [each for each in found if self.may(host, port, address_of(each[4][0]))]
         if not allowed:
-            raise self.refusal(host, address_of(found[0][4][0]))
+            raise Refused(502, Internal({host: address_of(found[0][4][0])}))
         return self.connect_first(allowed, host, port)
 
     def connect_first(self, found, host, port):
@@ -312,7 +304,7 @@ class Gate:
         literal, found = self.way(host, port)
         # Other names are the proxy's to resolve, and its administrator's to deny.
         if literal and not self.may(host, port, literal):
-            raise self.refusal(host, literal)
+            raise Refused(502, Internal({host: literal}))
         opening = b"HTTP/1.1 200 Connected\r\n\r\n" if method == "CONNECT" else b""
         if found is None:
             if method == "CONNECT":
