@@ -140,8 +140,10 @@ static int add_line(char *line, char ***l) {
 
         line += strspn(line, " \t\r\f\v");
         for (char *s = line; *s; s++)
-                if (*s == '#' && (s == line || s[-1] == ' ' || s[-1] == '\t'))
-                        *s-- = 0;
+                if (*s == '#' && (s == line || s[-1] == ' ' || s[-1] == '\t')) {
+                        *s = 0;
+                        break;
+                }
         for (n = strlen(line); n > 0 && strchr(" \t\r\f\v", line[n - 1]);)
                 line[--n] = 0;
         if (!*line)

@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/macro.h"

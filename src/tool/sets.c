@@ -88,8 +88,9 @@ static void on_removed(int error, void *userdata) {
                 mcp_call_finish(c->call, "[]", "{}", /* is_error= */ false);
         else
                 mcp_call_fail(c->call, error == -ENOENT ? "There is no set of this name." :
-                                       error == -EBUSY  ? "A program is using it; try again when it has "
-                                                          "ended." : why);
+                                       error == -EBUSY  ? "It is in use: by a program, so try again when "
+                                                          "that has ended, or as DefaultRequirements=." :
+                                                          why);
 }
 
 static void cancel(ToolCall *head) {

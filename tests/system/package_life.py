@@ -36,7 +36,8 @@ def active(unit):
 
 @timeout(120)
 def test_install_enables_and_starts_nothing():
-    sh(f"{APT} install {DEB}", timeout=100)
+    said = sh(f"{APT} install {DEB}", timeout=100).stdout
+    assert "mcp-exec: nothing listens yet. Next: systemctl enable --now mcp-exec.socket" in said, said
     for unit in OUR_UNITS:
         assert active(unit) == "inactive", (unit, active(unit))
         state = sh(["systemctl", "is-enabled", unit], check=False).stdout.strip()

@@ -409,7 +409,8 @@ TEST(root_sees_sets_and_removes_them) {
         ASSERT_EQ_STR(s->python.removed, "aa");
         s->python.on_removed(-EBUSY, s->python.removed_userdata);
         ASSERT_CONTAINS(heard(s->f),
-                        "\"A program is using it; try again when it has ended.\"}],\"isError\":true");
+                        "\"It is in use: by a program, so try again when that has ended, or as "
+                        "DefaultRequirements=.\"}],\"isError\":true");
         ASSERT_EQ_STR(sets(s, "{\"remove\":\"aa\"}"), "");
         s->python.on_removed(0, s->python.removed_userdata);
         ASSERT_CONTAINS(heard(s->f), "\"result\":{\"content\":[],\"structuredContent\":{}}");
