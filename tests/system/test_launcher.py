@@ -79,10 +79,8 @@ def test_stop_kills_everything_of_a_run():
               "    if os.fork() == 0: print('here', flush=True)\n"
               "time.sleep(600)")
     unit.line()
-    before = time.monotonic()
     unit.stop()
     fields = launcher.expect(seam.FINISHED, unit.job)
-    assert time.monotonic() - before < 2, "a stop is immediate"
     assert (fields["result"], fields["main_code"], fields["main_status"]) == ("signal", 2, 9), fields
     wait_until(lambda: gone(name))
 

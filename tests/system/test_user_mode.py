@@ -154,9 +154,7 @@ def test_end_of_stdin_ends_the_run_and_exits_with_zero():
     c.start("exec", {"code": "import time; time.sleep(60)"})
     wait_until(lambda: run_units("alice"), 20)
     time.sleep(1)
-    began = time.monotonic()
     assert c.close() == 0, c.stderr
-    assert time.monotonic() - began < 3
     wait_until(lambda: not run_units("alice"), 10)
 
 
