@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A packet of any bytes at either end of the seam. First byte: which end, whether magic, version and size are
- * put right (so that a corpus does not grow old with them), and how many descriptors came with it. */
+/* A packet of any bytes at either end of the seam. First byte: which end, whether magic, version and size
+ * are put right (so that a corpus does not grow old with them), and how many descriptors came with it. */
 
 #include "base/utf8.h"
 #include "fuzz.h"
