@@ -37,9 +37,8 @@ static bool is_watched(const McpCall *c, const char *id) {
  * once. The acknowledgement tells, and tasks/get is there for them. */
 static int watch_tasks(McpCall *c, const JsonValue *ids) {
         const McpServerParameters *p = &c->peer->server->p;
-        int r;
-
         size_t n_over = 0;
+        int r;
 
         if (json_length(ids) == 0)
                 return 0;
