@@ -58,6 +58,7 @@ void job_result(const ExecJob *j, ExecResult *r) {
                 .had_ended_silently = j->had_ended_silently,
                 .has_met_tasks_max = j->has_met_tasks_max,
                 .timeout_usec = j->request->timeout_usec,
+                .asked_timeout_sec = j->request->asked_timeout_sec,
                 .max_timeout_usec = smaller_limit(j->engine->settings->max_timeout_usec,
                                                   j->request->limits.timeout_usec),
                 .output_limit_bytes = j->engine->settings->max_output_bytes * COLLECTOR_FLOOD_FACTOR,

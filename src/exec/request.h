@@ -69,6 +69,7 @@ typedef struct ExecRequest {
         ExecInputFile *files;  /* see exec_request_add_file() */
         size_t n_files;
         uint64_t timeout_usec; /* clamped already */
+        uint64_t asked_timeout_sec; /* before that, for the words about it; 0: none was asked for */
         ExecPreparation preparation;
         WireProfile profile;   /* other than RUN: a step of a preparation, which waits in no queue */
         unsigned interpreter;  /* index into HELLO's list */

@@ -266,16 +266,20 @@ static void tell_tasks(const ResultFacts *f, Buffer *b) {
 static void tell_timeout(const ResultFacts *f, ExecResult *r) {
         SizeText limit = size_text_usec(f->timeout_usec), max = size_text_usec(f->max_timeout_usec);
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        char asked[64] = "";
         int e;
 
+        if (f->asked_timeout_sec > f->timeout_usec / USEC_PER_SEC)
+                (void) snprintf(asked, sizeof(asked), " (%" PRIu64 " s were asked for)",
+                                f->asked_timeout_sec);
         if (f->timeout_usec < f->max_timeout_usec)
                 e = buffer_printf(&b, "The program was stopped at its time limit of %s; what it had printed "
                                       "until then is shown. Let it do less, or ask for more time (at most "
                                       "%s).", limit.text, max.text);
         else
                 e = buffer_printf(&b, "The program was stopped at its time limit of %s, the longest there "
-                                      "is; what it had printed until then is shown. Let it do less.",
-                                  limit.text);
+                                      "is%s; what it had printed until then is shown. Let it do less.",
+                                  limit.text, asked);
         if (e < 0)
                 return;
         tell_tasks(f, &b);

@@ -29,6 +29,7 @@ typedef struct ResultFacts {
                                         * JOB_REASON_UNPREPARED: the whole message */
         ExecStatus unprepared_status;
         uint64_t timeout_usec, max_timeout_usec;
+        uint64_t asked_timeout_sec;    /* 0: none was asked for */
         uint64_t output_limit_bytes;   /* per stream, at which a flood is ended */
         HintFacts hint_facts;
         const Capture *err;

@@ -14,7 +14,7 @@ struct Run {
         char run_id[RANDOM_HEX_ID_CHARS + 1];
         char *principal;
         uint64_t created_usec; /* CLOCK_REALTIME */
-        uint64_t timeout_usec;
+        uint64_t timeout_usec, asked_timeout_sec;
         uint8_t presentation;
         ExecJob *job;            /* NULL: over */
         const ExecResult *final; /* while the watches are told of the end */
@@ -305,6 +305,7 @@ int run_table_submit(RunTable *t, ExecRequest *take_request, Run **ret, char **r
         if (error != 0)
                 return error;
         r->timeout_usec = take_request->timeout_usec; /* of its own principal, perhaps, by now */
+        r->asked_timeout_sec = take_request->asked_timeout_sec;
         memcpy(r->run_id, exec_job_run_id(r->job), sizeof(r->run_id));
         LIST_APPEND(&t->runs, runs, r);
         *ret = TAKE_PTR(r);
@@ -421,6 +422,11 @@ void run_result(const Run *r, ExecResult *ret) {
 uint64_t run_timeout_usec(const Run *r) {
         assert(r);
         return r->timeout_usec;
+}
+
+uint64_t run_asked_timeout_sec(const Run *r) {
+        assert(r);
+        return r->asked_timeout_sec;
 }
 
 void run_times(const Run *r, uint64_t *ret_created_usec, uint64_t *ret_updated_usec,

@@ -77,6 +77,7 @@ void run_stop(Run *r);    /* ends it with status cancelled; harmless when it is 
 bool run_is_over(const Run *r);
 const char* run_id(const Run *r);
 uint64_t run_timeout_usec(const Run *r); /* as admission left it */
+uint64_t run_asked_timeout_sec(const Run *r); /* 0: none */
 ExecJob* run_job(const Run *r); /* NULL when it is over */
 
 /* What is known now: the end, or EXEC_RUNNING with the output so far. Borrows from the run. */

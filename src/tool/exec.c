@@ -163,17 +163,22 @@ static int want_packages(ToolRegistry *registry, ExecRequest *q, const ExecCallP
         return python_attach(registry->python, q, &script);
 }
 
-/* Nobody's program should end early without a word. Models read the limit in the tool's description. */
-static void tell_shorter_timeout(const ToolRegistry *registry, McpCall *call, const Run *run,
-                                 const JsonValue *asked) {
-        uint64_t limit_usec = run_timeout_usec(run);
-        _cleanup_free_ char *message = NULL;
+static uint64_t asked_seconds(const JsonValue *asked) {
         int64_t seconds = 0;
 
-        (void) json_get_integer(asked, &seconds);
-        if (seconds <= 0 || (uint64_t) seconds <= limit_usec / USEC_PER_SEC ||
+        if (asked)
+                (void) json_get_integer(asked, &seconds);
+        return seconds > 0 ? (uint64_t) seconds : 0;
+}
+
+/* Nobody's program should end early without a word. Models are told in the result. */
+static void tell_shorter_timeout(const ToolRegistry *registry, McpCall *call, const Run *run) {
+        uint64_t limit_usec = run_timeout_usec(run), seconds = run_asked_timeout_sec(run);
+        _cleanup_free_ char *message = NULL;
+
+        if (seconds <= limit_usec / USEC_PER_SEC ||
             str_printf(&message,
-                       "The time limit is %s, the most that is allowed here%s, and not %" PRIi64 " s.",
+                       "The time limit is %s, the most that is allowed here%s, and not %" PRIu64 " s.",
                        size_text_usec(limit_usec).text,
                        limit_usec == registry->settings->max_timeout_usec ? " (MaxTimeoutSec=)" : "",
                        seconds) < 0)
@@ -195,6 +200,7 @@ int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
         r = read_caller(call, p->tool, take_request);
         if (r < 0)
                 return r;
+        take_request->asked_timeout_sec = asked_seconds(p->timeout);
         r = want_packages(registry, take_request, p);
         if (r < 0)
                 return r;
@@ -212,7 +218,7 @@ int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
         }
         if (r < 0)
                 return r;
-        tell_shorter_timeout(registry, call, run_call.run, p->timeout);
+        tell_shorter_timeout(registry, call, run_call.run);
         r = run_call_new(&run_call);
         if (r < 0) { /* the request is the run's by now, so the answer is ours to give */
                 run_abandon(run_call.run);

@@ -3,9 +3,11 @@
 #include "tool/run-call.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "base/strv.h"
 #include "exec/preparation.h"
+#include "exec/size-text.h"
 #include "tool/progress.h"
 #include "tool/task.h"
 
@@ -63,7 +65,7 @@ static void answer_running(ToolRegistry *registry, McpCall *call, const Run *run
                 waiting[] = "The program waits for its turn to start. get_run with this run_id waits for "
                             "its end (wait_s, at most 45); cancel_run ends it.";
         _cleanup_buffer_ Buffer content = BUFFER_INIT(0), structured = BUFFER_INIT(0);
-        _cleanup_free_ char *preparing = NULL;
+        _cleanup_free_ char *preparing = NULL, *limited = NULL;
         const char *phase = exec_job_phase(run_job(run));
         ExecResult result;
 
@@ -74,6 +76,12 @@ static void answer_running(ToolRegistry *registry, McpCall *call, const Run *run
                                              "when they are. get_run with this run_id waits for its end "
                                              "(wait_s, at most 45); cancel_run ends it.", phase) >= 0)
                 result.message = preparing;
+        if (run_asked_timeout_sec(run) > run_timeout_usec(run) / USEC_PER_SEC &&
+            str_printf(&limited, "%s Its time limit is %s, the longest there is, and not the %" PRIu64
+                                 " s that were asked for.",
+                       result.message, size_text_usec(run_timeout_usec(run)).text,
+                       run_asked_timeout_sec(run)) >= 0)
+                result.message = limited;
         if (result_write_view(&result, registry->settings, view, &content, &structured) >= 0)
                 mcp_call_finish(call, content.data, structured.data, /* is_error= */ false);
         else

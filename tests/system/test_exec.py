@@ -93,6 +93,8 @@ def test_timeout_is_clamped_and_zero_means_the_default():
             r = c.exec(sleeper, **arguments)
             assert r["status"] == "timeout" and r["timed_out"] is True and r["exit_code"] == -1, r
             assert expected * 1000 <= r["duration_ms"] <= expected * 1000 + 500, (given, r["duration_ms"])
+            assert f"its time limit of {expected} s" in r["message"], r["message"]
+            assert ("the longest there is (900 s were asked for)" in r["message"]) == (given == 900), r["message"]
 
 
 def test_unknown_tool_is_invalid_params():

@@ -213,8 +213,16 @@ TEST(result_messages_name_the_limit) {
         r = (ExecResult) {};
         f.timeout_usec = f.max_timeout_usec;
         result_judge(&f, &r);
-        ASSERT_CONTAINS(r.message, "300 s, the longest there is");
+        ASSERT_EQ_STR(r.message, "The program was stopped at its time limit of 300 s, the longest there is; "
+                                 "what it had printed until then is shown. Let it do less.");
         result_done(&r);
+
+        r = (ExecResult) {};
+        f.asked_timeout_sec = 900;
+        result_judge(&f, &r);
+        ASSERT_CONTAINS(r.message, "300 s, the longest there is (900 s were asked for); what it");
+        result_done(&r);
+        f.asked_timeout_sec = 300;
 
         /* A fork bomb that catches what is refused to it. */
         r = (ExecResult) {};

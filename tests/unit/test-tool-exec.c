@@ -99,16 +99,16 @@ TEST(files_reach_the_program_and_count_as_its_input) {
 TEST(timeout_is_the_default_for_zero_and_clamped_otherwise) {
         static const struct {
                 const char *arguments;
-                uint64_t seconds;
+                uint64_t seconds, asked;
         } cases[] = {
-                { "{\"code\":\"1\"}", 30 },
-                { "{\"code\":\"1\",\"timeout_s\":0}", 30 },
-                { "{\"code\":\"1\",\"timeout_s\":null}", 30 },
-                { "{\"code\":\"1\",\"timeout_s\":-5}", 1 },
-                { "{\"code\":\"1\",\"timeout_s\":10}", 10 },
-                { "{\"code\":\"1\",\"timeout_s\":10.0}", 10 },
-                { "{\"code\":\"1\",\"timeout_s\":900}", 300 },
-                { "{\"code\":\"1\",\"timeout_s\":9007199254740992}", 300 },
+                { "{\"code\":\"1\"}", 30, 0 },
+                { "{\"code\":\"1\",\"timeout_s\":0}", 30, 0 },
+                { "{\"code\":\"1\",\"timeout_s\":null}", 30, 0 },
+                { "{\"code\":\"1\",\"timeout_s\":-5}", 1, 0 },
+                { "{\"code\":\"1\",\"timeout_s\":10}", 10, 10 },
+                { "{\"code\":\"1\",\"timeout_s\":10.0}", 10, 10 },
+                { "{\"code\":\"1\",\"timeout_s\":900}", 300, 900 },
+                { "{\"code\":\"1\",\"timeout_s\":9007199254740992}", 300, 9007199254740992 },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -116,6 +116,7 @@ TEST(timeout_is_the_default_for_zero_and_clamped_otherwise) {
 
                 ASSERT_EQ_STR(call(s, cases[i].arguments, ""), "");
                 ASSERT_EQ_UINT(s->engine.job.request->timeout_usec, cases[i].seconds * USEC_PER_SEC);
+                ASSERT_EQ_UINT(s->engine.job.request->asked_timeout_sec, cases[i].asked);
                 setup_free(s);
         }
 }

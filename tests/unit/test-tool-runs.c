@@ -64,6 +64,22 @@ TEST(a_call_is_answered_at_the_sync_limit_and_its_program_runs_on) {
         setup_free(s);
 }
 
+TEST(a_running_program_that_gets_less_time_than_was_asked_for_is_told_so) {
+        static const char told[] = "cancel_run ends it. Its time limit is 300 s, the longest there is, and "
+                                   "not the 900 s that were asked for.\",\"run_id\"";
+        Setup *s = setup_running("{\"code\":\"1\",\"timeout_s\":900}");
+
+        expire(50);
+        ASSERT_CONTAINS(structured(heard(s->f)), told);
+        ASSERT_CONTAINS(structured(call_tool(s, "get_run", ID, "")), told);
+        setup_free(s);
+
+        s = setup_running("{\"code\":\"1\",\"timeout_s\":300}");
+        expire(50);
+        ASSERT_CONTAINS(structured(heard(s->f)), "cancel_run ends it.\",\"run_id\"");
+        setup_free(s);
+}
+
 TEST(sync_limit_of_zero_and_progress_keep_the_call_waiting) {
         Setup *s = setup_new(NULL);
 
