@@ -165,6 +165,24 @@ def test_answers_of_long_runs_fit_their_revision_and_their_own_schemas():
                 assert call("get_run", 7, run_id="nope")["isError"] is True
 
 
+def test_list_of_tools_has_the_same_bytes_in_each_process():
+    with fake_launcher() as launcher:
+        for version in (*LEGACY, MODERN):
+            lines = []
+            for client in ("first", "second"):
+                asked = [{"jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": {"_meta": META}}]
+                if version != MODERN:
+                    asked = [{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                        "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": client, "version": "1"}}},
+                        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+                        {"jsonrpc": "2.0", "id": 9, "method": "tools/list"}]
+                done = harness.run("stdio", "--launcher-socket", launcher,
+                                   input=b"".join(json.dumps(m).encode() + b"\n" for m in asked))
+                lines.append([line for line in done.stdout.splitlines() if json.loads(line)["id"] == 9])
+                assert len(lines[-1]) == 1 and len(lines[-1][0]) > 5000, (version, done)
+            assert lines[0] == lines[1], version
+
+
 def test_tasks_fit_the_schema_of_their_extension():
     base, tasks = schema_for(MODERN), schema_for("ext-tasks")
     meta = {**META, PREFIX + "clientCapabilities": {"extensions": {PREFIX + "tasks": {}}}}
