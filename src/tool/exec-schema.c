@@ -238,7 +238,7 @@ static void write_input_schema(JsonWriter *w, const Settings *s) {
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
 }
 
-int exec_tool_write_output_schema(JsonWriter *w, bool has_pages) {
+static int write_output_schema(JsonWriter *w, bool has_pages) {
         static const char usage[] =
                 "\"properties\":{\"cpu_ms\":{\"type\":\"integer\",\"description\":\"CPU time\"},"
                 "\"memory_peak_bytes\":{\"type\":\"integer\",\"description\":\"Most memory held at one "
@@ -336,6 +336,21 @@ void exec_tool_write_head(JsonWriter *w, McpVersion version, const char *name, c
         json_key(w, "inputSchema");
 }
 
+int exec_tool_write_tail(JsonWriter *w, McpVersion version, const char *title, const ToolHints *hints,
+                         bool has_pages) {
+        int r;
+
+        if (version >= MCP_2025_06_18) {
+                json_key(w, "outputSchema");
+                r = write_output_schema(w, has_pages);
+                if (r < 0)
+                        return r;
+        }
+        exec_tool_write_annotations(w, version, title, hints);
+        json_end_object(w);
+        return 0;
+}
+
 int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {
         static const char title[] = "Run Python";
         /* The sandbox changes nothing outside itself. An administrator who wants people to be asked before
@@ -355,13 +370,5 @@ int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter
 
         exec_tool_write_head(w, version, tool_exec.name, title, description.data, description.n_bytes);
         write_input_schema(w, registry->settings);
-        if (version >= MCP_2025_06_18) {
-                json_key(w, "outputSchema");
-                r = exec_tool_write_output_schema(w, /* has_pages= */ false);
-                if (r < 0)
-                        return r;
-        }
-        exec_tool_write_annotations(w, version, title, &hints);
-        json_end_object(w);
-        return 0;
+        return exec_tool_write_tail(w, version, title, &hints, /* has_pages= */ false);
 }

@@ -186,8 +186,9 @@ static void tell_shorter_timeout(const ToolRegistry *registry, McpCall *call, co
         (void) mcp_call_note(call, message); /* a client that is gone is the transport's business */
 }
 
-int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
-              const ExecCallParameters *p) {
+/* Takes the request and answers in every case but -errno. */
+static int run_request(ToolRegistry *registry, McpCall *call, const char *tool, ExecRequest *take_request,
+                       const ExecCallParameters *p) {
         _cleanup_free_ char *message = NULL;
         RunCallParameters run_call = {
                 .registry = registry,
@@ -197,7 +198,7 @@ int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
         };
         int r;
 
-        r = read_caller(call, p->tool, take_request);
+        r = read_caller(call, tool, take_request);
         if (r < 0)
                 return r;
         take_request->asked_timeout_sec = asked_seconds(p->timeout);
@@ -227,27 +228,37 @@ int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request,
         return 0;
 }
 
-static int call_exec(ToolRegistry *registry, const JsonValue *arguments, McpCall *call) {
+static void parameters_done(ExecCallParameters *p) {
+        (void) strv_free(p->dependencies);
+        free(p->lines);
+}
+
+int exec_call(ToolRegistry *registry, const char *tool, ExecReadArguments read,
+              const JsonValue *arguments, McpCall *call) {
+        _cleanup_(parameters_done) ExecCallParameters p = {};
         _cleanup_(exec_request_freep) ExecRequest *q = NULL;
         _cleanup_free_ char *message = NULL;
-        ExecCallParameters p = { .tool = tool_exec.name };
         int r;
 
         r = exec_request_new(&q);
         if (r < 0)
                 return r;
-        r = read_arguments(registry->settings, arguments, q, &p, &message);
+        r = read(registry->settings, arguments, q, &p, &message);
         if (r == -EBADMSG) {
                 mcp_call_fail(call, message);
                 return 0;
         }
         if (r < 0)
                 return r;
-        r = exec_call(registry, call, q, &p);
+        r = run_request(registry, call, tool, q, &p);
         if (r < 0)
                 return r;
         TAKE_PTR(q);
         return 0;
+}
+
+static int call_exec(ToolRegistry *registry, const JsonValue *arguments, McpCall *call) {
+        return exec_call(registry, tool_exec.name, read_arguments, arguments, call);
 }
 
 const Tool tool_exec = {

@@ -15,25 +15,27 @@ int exec_take_program(const Settings *s, const char *name, const JsonValue *v, E
                       char **reterr_message);
 uint64_t exec_pick_timeout(const Settings *s, const JsonValue *v); /* NULL, and 0 seconds: the default */
 
+/* What a call says beside its request. */
 typedef struct ExecCallParameters {
-        const char *tool;
-        char *const *dependencies; /* beside those of the program's own block; may be NULL */
-        const unsigned *lines;     /* of each of them, where they are what stands in a file; else NULL */
-        bool is_prepared_ahead;    /* the program is there for its packages only */
-        const JsonValue *timeout;  /* the argument: who reads the output is told when less is allowed */
+        char **dependencies;      /* beside those of the program's own block; may be NULL */
+        unsigned *lines;          /* of each of them, where they are what stands in a file; else NULL */
+        bool is_prepared_ahead;   /* the program is there for its packages only */
+        const JsonValue *timeout; /* the argument: who reads the output is told when less is allowed */
         bool is_background;
 } ExecCallParameters;
 
-/* Runs the request for the call, after its packages are there. Takes the request and answers in every case
- * but -errno. */
-int exec_call(ToolRegistry *registry, McpCall *call, ExecRequest *take_request, const ExecCallParameters *p);
+/* Reads a call's arguments into its request and what is beside it; what *ret has afterwards is the caller's,
+ * in every case. -EBADMSG: *reterr_message tells the client what to change. */
+typedef int (*ExecReadArguments)(const Settings *s, const JsonValue *arguments, ExecRequest *q,
+                                 ExecCallParameters *ret, char **reterr_message);
+
+/* Runs the program of a call, after its packages are there. Answers in every case but -errno. */
+int exec_call(ToolRegistry *registry, const char *tool, ExecReadArguments read_arguments,
+              const JsonValue *arguments, McpCall *call);
 
 /* ---- What it tells ---- */
 
 int exec_tool_write(const ToolRegistry *registry, McpVersion version, JsonWriter *w);
-
-/* Of every tool whose result is that of a run; has_pages: next_offset as well. */
-int exec_tool_write_output_schema(JsonWriter *w, bool has_pages);
 
 typedef struct ToolHints {
         bool is_read_only, is_idempotent;
@@ -56,3 +58,8 @@ extern const char exec_background_text[];
 /* Nothing for revisions that have no annotations. */
 void exec_tool_write_annotations(JsonWriter *w, McpVersion version, const char *title,
                                  const ToolHints *hints);
+
+/* Everything behind the schema of the input, of every tool whose result is that of a run, and the end of the
+ * tool; has_pages: next_offset as well. */
+int exec_tool_write_tail(JsonWriter *w, McpVersion version, const char *title, const ToolHints *hints,
+                         bool has_pages);

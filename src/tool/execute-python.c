@@ -18,7 +18,7 @@ typedef struct ScriptArguments {
 } ScriptArguments;
 
 static int read_arguments(const Settings *s, const JsonValue *arguments, ExecRequest *q,
-                          char ***ret_dependencies, ExecCallParameters *ret, char **reterr_message) {
+                          ExecCallParameters *ret, char **reterr_message) {
         ScriptArguments a = {};
         const JsonField fields[] = {
                 { "script", JSON_STRING, .is_required = true, .ret = &a.script },
@@ -39,35 +39,14 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
         if (r < 0)
                 return r;
         q->timeout_usec = exec_pick_timeout(s, a.timeout_seconds);
+        q->presentation = RESULT_SECTIONS;
         ret->timeout = a.timeout_seconds;
         (void) json_get_bool(a.background, &ret->is_background);
-        return script_take_dependencies(a.dependencies, ret_dependencies, reterr_message);
+        return script_take_dependencies(a.dependencies, &ret->dependencies, reterr_message);
 }
 
 static int call_execute_python(ToolRegistry *registry, const JsonValue *arguments, McpCall *call) {
-        _cleanup_(exec_request_freep) ExecRequest *q = NULL;
-        _cleanup_strv_ char **dependencies = NULL;
-        _cleanup_free_ char *message = NULL;
-        ExecCallParameters p = { .tool = tool_execute_python.name };
-        int r;
-
-        r = exec_request_new(&q);
-        if (r < 0)
-                return r;
-        r = read_arguments(registry->settings, arguments, q, &dependencies, &p, &message);
-        if (r == -EBADMSG) {
-                mcp_call_fail(call, message);
-                return 0;
-        }
-        if (r < 0)
-                return r;
-        p.dependencies = dependencies;
-        q->presentation = RESULT_SECTIONS;
-        r = exec_call(registry, call, q, &p);
-        if (r < 0)
-                return r;
-        TAKE_PTR(q);
-        return 0;
+        return exec_call(registry, tool_execute_python.name, read_arguments, arguments, call);
 }
 
 /* ---- What clients are told ---- */
@@ -169,15 +148,7 @@ static int write_execute_python(const ToolRegistry *registry, McpVersion version
         exec_tool_write_head(w, version, tool_execute_python.name, title, description.data,
                              description.n_bytes);
         write_input_schema(w, registry->settings);
-        if (version >= MCP_2025_06_18) {
-                json_key(w, "outputSchema");
-                r = exec_tool_write_output_schema(w, /* has_pages= */ false);
-                if (r < 0)
-                        return r;
-        }
-        exec_tool_write_annotations(w, version, title, &hints);
-        json_end_object(w);
-        return 0;
+        return exec_tool_write_tail(w, version, title, &hints, /* has_pages= */ false);
 }
 
 const Tool tool_execute_python = {

@@ -113,21 +113,6 @@ static int call_cancel_run(ToolRegistry *registry, const JsonValue *arguments, M
 
 static const char run_id_text[] = "The run_id of the answer that said \"running\", or of a truncated one.";
 
-static int write_tail(JsonWriter *w, McpVersion version, const char *title, const ToolHints *hints,
-                      bool has_pages) {
-        int r;
-
-        if (version >= MCP_2025_06_18) {
-                json_key(w, "outputSchema");
-                r = exec_tool_write_output_schema(w, has_pages);
-                if (r < 0)
-                        return r;
-        }
-        exec_tool_write_annotations(w, version, title, hints);
-        json_end_object(w);
-        return 0;
-}
-
 static int write_get_run(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {
         static const char title[] = "Get a running program's result";
         static const ToolHints hints = { .is_read_only = true };
@@ -150,7 +135,7 @@ static int write_get_run(const ToolRegistry *registry, McpVersion version, JsonW
                         size_text_usec(registry->settings->result_keep_usec).text);
         exec_tool_write_head(w, version, tool_get_run.name, title, description, strlen(description));
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
-        return write_tail(w, version, title, &hints, /* has_pages= */ true);
+        return exec_tool_write_tail(w, version, title, &hints, /* has_pages= */ true);
 }
 
 static int write_cancel_run(const ToolRegistry *registry, McpVersion version, JsonWriter *w) {
@@ -167,7 +152,7 @@ static int write_cancel_run(const ToolRegistry *registry, McpVersion version, Js
         (void) registry;
         exec_tool_write_head(w, version, tool_cancel_run.name, title, description, strlen(description));
         schema_write(w, properties, ELEMENTSOF(properties), /* is_closed= */ true);
-        return write_tail(w, version, title, &hints, /* has_pages= */ false);
+        return exec_tool_write_tail(w, version, title, &hints, /* has_pages= */ false);
 }
 
 const Tool tool_get_run = {

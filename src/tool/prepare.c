@@ -38,7 +38,7 @@ static int take_lines(const JsonValue *v, size_t n_expected, unsigned **ret, cha
 }
 
 static int read_arguments(const Settings *s, const JsonValue *arguments, ExecRequest *q,
-                          char ***ret_requirements, unsigned **ret_lines, char **reterr_message) {
+                          ExecCallParameters *ret, char **reterr_message) {
         const JsonValue *script = NULL, *requirements = NULL, *lines = NULL;
         const JsonField fields[] = {
                 { "script", JSON_STRING, .is_required = true, .ret = &script },
@@ -54,39 +54,15 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
         if (r < 0)
                 return r;
         q->timeout_usec = exec_pick_timeout(s, NULL);
-        r = script_take_dependencies(requirements, ret_requirements, reterr_message);
+        ret->is_prepared_ahead = true;
+        r = script_take_dependencies(requirements, &ret->dependencies, reterr_message);
         if (r < 0 || !lines)
                 return r;
-        return take_lines(lines, strv_length(*ret_requirements), ret_lines, reterr_message);
+        return take_lines(lines, strv_length(ret->dependencies), &ret->lines, reterr_message);
 }
 
 static int call_prepare(ToolRegistry *registry, const JsonValue *arguments, McpCall *call) {
-        _cleanup_(exec_request_freep) ExecRequest *q = NULL;
-        _cleanup_free_ unsigned *lines = NULL;
-        _cleanup_strv_ char **requirements = NULL;
-        _cleanup_free_ char *message = NULL;
-        int r;
-
-        r = exec_request_new(&q);
-        if (r < 0)
-                return r;
-        r = read_arguments(registry->settings, arguments, q, &requirements, &lines, &message);
-        if (r == -EBADMSG) {
-                mcp_call_fail(call, message);
-                return 0;
-        }
-        if (r < 0)
-                return r;
-        r = exec_call(registry, call, q, &(const ExecCallParameters) {
-                .tool = tool_prepare.name,
-                .dependencies = requirements,
-                .lines = lines,
-                .is_prepared_ahead = true,
-        });
-        if (r < 0)
-                return r;
-        TAKE_PTR(q);
-        return 0;
+        return exec_call(registry, tool_prepare.name, read_arguments, arguments, call);
 }
 
 const Tool tool_prepare = {
