@@ -62,6 +62,12 @@ void python_rig_start(PythonRig *r) {
                      &r->python) >= 0);
 }
 
+void python_rig_start_as_scripted(PythonRig *r) {
+        r->rig->launcher = fake_launcher_free(r->rig->launcher);
+        r->rig->launcher = fake_launcher_new(&r->script);
+        python_rig_start(r);
+}
+
 void python_rig_restart(PythonRig *r) {
         r->python = python_free(r->python);
         r->rig->engine = exec_engine_free(r->rig->engine);

@@ -18,6 +18,7 @@ typedef struct PythonRig {
 /* Afterwards settings may be changed until python_rig_start(). */
 PythonRig* python_rig_setup(void);
 void python_rig_start(PythonRig *r);
+void python_rig_start_as_scripted(PythonRig *r); /* with a launcher that knows what was changed in script */
 void python_rig_restart(PythonRig *r); /* another daemon with the same directories */
 void python_rig_teardown(PythonRig *r); /* removes the directories */
 

@@ -309,9 +309,7 @@ TEST(launcher_that_ends_while_packages_are_fetched) {
         /* PARSE is the first START. */
         r->script.behaviours[1] = FAKE_DROPS_RUNNING;
         r->script.n_behaviours = 2;
-        fake_launcher_free(r->rig->launcher);
-        r->rig->launcher = fake_launcher_new(&r->script);
-        python_rig_start(r);
+        python_rig_start_as_scripted(r);
         python_rig_run(r, &run, "slow");
         ASSERT_EQ_INT(run.status, EXEC_INFRA_ERROR);
         ASSERT_TRUE(!run.did_run);
@@ -386,20 +384,26 @@ TEST(set_in_use_stays_however_full_it_is) {
         python_rig_teardown(r);
 }
 
-TEST(no_packages_where_the_launcher_has_no_sets) {
-        PythonRig *r = python_rig_setup();
+/* Who names packages is told why there are none, and so is who asks. */
+static void assert_no_packages(PythonRig *r, const char *why) {
         PythonFacts facts;
         Run run;
 
-        r->script.sets_directory = NULL;
-        fake_launcher_free(r->rig->launcher);
-        r->rig->launcher = fake_launcher_new(&r->script);
-        python_rig_start(r);
         python_rig_run(r, &run, "alpha");
         ASSERT_EQ_INT(run.status, EXEC_ERROR);
-        ASSERT_EQ_STR(run.message, "This launcher has no sets");
+        ASSERT_EQ_STR(run.message, why);
         python_facts(r->python, &facts);
-        ASSERT_EQ_STR(facts.problem, "This launcher has no sets");
+        ASSERT_EQ_STR(facts.problem, why);
+        ASSERT_EQ_UINT(python_rig_n_prepared(r), 0);
+}
+
+TEST(no_packages_where_the_launcher_has_no_sets) {
+        PythonRig *r = python_rig_setup();
+        Run run;
+
+        r->script.sets_directory = NULL;
+        python_rig_start_as_scripted(r);
+        assert_no_packages(r, "This launcher has no sets");
         /* What names none runs. */
         python_rig_run(r, &run, "");
         assert_ran(&run);
@@ -409,19 +413,10 @@ TEST(no_packages_where_the_launcher_has_no_sets) {
 TEST(a_wrong_setting_of_the_launcher_is_told_although_uv_is_there) {
         static const char why[] = "/nonexist.pem (CaBundle=) cannot be looked at. Correct the setting.";
         PythonRig *r = python_rig_setup();
-        PythonFacts facts;
-        Run run;
 
         r->script.sets_reason = why;
-        fake_launcher_free(r->rig->launcher);
-        r->rig->launcher = fake_launcher_new(&r->script);
-        python_rig_start(r);
-        python_rig_run(r, &run, "alpha");
-        ASSERT_EQ_INT(run.status, EXEC_ERROR);
-        ASSERT_EQ_STR(run.message, why);
-        python_facts(r->python, &facts);
-        ASSERT_EQ_STR(facts.problem, why);
-        ASSERT_EQ_UINT(python_rig_n_prepared(r), 0);
+        python_rig_start_as_scripted(r);
+        assert_no_packages(r, why);
         python_rig_teardown(r);
 }
 
@@ -431,9 +426,7 @@ TEST(uv_that_is_installed_while_the_launcher_runs_is_used) {
 
         r->script.uv = NULL;
         r->script.late_uv = "/usr/bin/uv";
-        fake_launcher_free(r->rig->launcher);
-        r->rig->launcher = fake_launcher_new(&r->script);
-        python_rig_start(r);
+        python_rig_start_as_scripted(r);
         python_rig_run(r, &run, ""); /* says HELLO; uv is not there */
         assert_ran(&run);
         ASSERT_EQ_UINT(fake_launcher_report(r->rig->launcher)->n_looks, 0);

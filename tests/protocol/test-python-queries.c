@@ -166,9 +166,7 @@ TEST(a_set_that_a_dying_launcher_retired_is_removed_to_the_end) {
                                       .dependencies = (char *const[]){ (char[]){ "alpha" }, NULL } };
 
         r->script.drops_after_retire = true;
-        fake_launcher_free(r->rig->launcher);
-        r->rig->launcher = fake_launcher_new(&r->script);
-        python_rig_start(r);
+        python_rig_start_as_scripted(r);
         ASSERT_EQ_INT(python_prepare(r->python, &script, on_phase, on_prepared, &a, NULL), 0);
         ASSERT_TRUE(rig_wait(r->rig, is_answered, &a));
         ASSERT_EQ_STR(a.error, "");

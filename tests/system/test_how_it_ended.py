@@ -3,7 +3,7 @@
 
 import signal
 
-from lib import Client, also_vm, configured, journal, journal_cursor, needs, record_of, run_units, timeout, wait_until
+from lib import Client, also_vm, configured, journal, journal_cursor, needs, record_of, run_units, show, timeout, wait_until
 
 
 def _kill_self(name):
@@ -68,13 +68,21 @@ def test_fork_bomb_is_held_and_the_daemon_stays_responsive():
             assert c.request("ping").result(10) == {}
         r = run.result(60)["structuredContent"]
         assert r["status"] == "timeout", r
-        wait_until(lambda: not [u for u in run_units() if _is_busy(u)], 20)
+        _wait_for_the_end_of_bombs(20)
 
 
 def _is_busy(unit):
-    from lib import show
     # A warm unit holds one process; what is left of a bomb would hold many.
     return int(show(unit, "TasksCurrent").get("TasksCurrent", "0").replace("[not set]", "0") or 0) > 4
+
+
+def _wait_for_the_end_of_bombs(seconds):
+    wait_until(lambda: not [unit for unit in run_units() if _is_busy(unit)], seconds)
+
+
+def _is_told_of_tasks(result):
+    return result["status"] == "timeout" and result["message"].endswith(
+        "It also met its limit of 128 tasks (processes and threads).")
 
 
 @needs("pids")
@@ -84,8 +92,7 @@ def test_task_limit_that_was_met_on_the_way_to_the_deadline_is_told():
             "time.sleep(60)")
     with Client() as c:
         r = c.exec(code, timeout_s=10)
-        assert r["status"] == "timeout" and r["message"].endswith(
-            "It also met its limit of 128 tasks (processes and threads)."), r
+        assert _is_told_of_tasks(r), r
         r = c.exec("import time; time.sleep(60)", timeout_s=1)
         assert r["status"] == "timeout" and "tasks" not in r["message"], r
 
@@ -103,10 +110,9 @@ def test_fork_bombs_are_told_of_their_limit_of_tasks_even_where_their_sandbox_do
             elif code == uncaught and r["status"] == "oom":
                 assert "its limit of 512 MiB" in r["message"], (seconds, r)
             else:
-                assert r["status"] == "timeout" and r["message"].endswith(
-                    "It also met its limit of 128 tasks (processes and threads)."), (seconds, r)
+                assert _is_told_of_tasks(r), (seconds, r)
             # The next one shall not have to share the machine with it.
-            wait_until(lambda: not [u for u in run_units() if _is_busy(u)], 40)
+            _wait_for_the_end_of_bombs(40)
 
 
 @needs("pids")
