@@ -64,6 +64,7 @@ def timeout(seconds):
 vm_only = _mark(vm_only=True)       # breaks the machine, or asks for more than a container may do
 also_vm = _mark(also_vm=True)       # runs in the vm too although a container could have run it
 slow = _mark(slow=True)             # left out by run.py --quick
+one_release = needs("systemd>=257", "systemd<258")      # of what neither systemd nor a library decides, and takes long
 
 
 @functools.cache

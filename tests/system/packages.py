@@ -8,7 +8,7 @@ import re
 import shutil
 
 import wheels
-from lib import (Skip, configured, journal, journal_cursor, needs, run_units, show, start_sockets, stop_services, text_of,
+from lib import (Skip, configured, journal, journal_cursor, run_units, show, start_sockets, stop_services, text_of,
                  wait_until)
 
 HOST_UV = next((path for path in map(pathlib.Path, ("/mnt/uv/uv", "/mnt/host/uv/uv")) if path.exists()), None)
@@ -17,9 +17,6 @@ SETS = pathlib.Path("/var/lib/mcp-exec/sets")
 STATE = pathlib.Path("/var/lib/mcp-exec/daemon/known-sets")
 SECONDS = 120                                   # for a call that prepares, on a busy machine
 PARSES, FETCHES, INSTALLS = "reads what a script needs", "fetches packages", "installs packages"
-
-# What uv, our own programs and the daemon say is the same on every release.
-one_release = needs("systemd>=257", "systemd<258")
 
 
 def need_uv():

@@ -10,7 +10,7 @@ import socket
 import time
 
 from http_client import HttpClient, listened
-from lib import configured, controllers, sh, show, Skip, timeout, wait_until
+from lib import configured, controllers, one_release, sh, show, Skip, timeout, wait_until
 from test_http import TOKEN, http as http_service
 
 METADATA = pathlib.Path("/etc/mcp-exec/oauth-protected-resource.json")
@@ -62,6 +62,7 @@ def test_metrics_follow_what_happens_and_need_the_token():
         assert page.endswith("# EOF\n") and TOKEN not in page
 
 
+@one_release
 def test_kept_results_are_told_in_metrics_and_status():
     with configured("[Exec]\nResultKeepSec=20s\n"), http_service() as port:
         def kept():
@@ -119,6 +120,7 @@ def test_one_address_cannot_take_all_connections():
 
 
 @timeout(120)
+@one_release
 def test_headers_that_trickle_are_cut_off():
     with http_service() as port, socket.create_connection(("127.0.0.1", port)) as s:
         s.settimeout(1)

@@ -3,7 +3,7 @@
 
 import json
 
-from lib import Client, configured, needs, text_of, timeout
+from lib import Client, configured, needs, one_release, text_of, timeout
 
 KEYS = {"stdout", "stderr", "exit_code", "duration_ms", "truncated", "timed_out", "status", "run_id",
         "stdout_bytes", "stderr_bytes", "usage", "hints", "message", "signal"}
@@ -85,6 +85,7 @@ def test_code_over_the_limit_is_refused():
 
 
 @timeout(90)
+@one_release
 def test_timeout_is_clamped_and_zero_means_the_default():
     with configured("[Exec]\nDefaultTimeoutSec=2\nMaxTimeoutSec=3\n"), Client() as c:
         sleeper = "import time; time.sleep(20)"

@@ -9,7 +9,7 @@ import tempfile
 import time
 import zlib
 
-from lib import Client, StdioClient, configured, needs, record_of, sh, timeout, wait_until
+from lib import Client, StdioClient, configured, needs, one_release, record_of, sh, timeout, wait_until
 
 USER_NEEDS = needs("user-manager-257")
 
@@ -153,6 +153,7 @@ def test_limits_are_settings():
 
 
 @timeout(120)
+@one_release
 def test_the_deadline_holds_with_thousands_of_files():
     code = ("import os, time\nbegan = time.monotonic()\n"
             "for i in range(5000):\n  d = f'd{i % 50}'\n  os.makedirs(d, exist_ok=True)\n"

@@ -7,9 +7,9 @@ import pathlib
 import pwd
 
 from births import Births
-from lib import (Client, StdioClient, also_vm, failed_units, journal, journal_cursor, minimal_environment, needs, sh, text_of,
-                 timeout, wait_until)
-from packages import (FETCHES, UV, Preparations, complete, names, nothing_is_left, one_release, output, packages, refusal,
+from lib import (Client, StdioClient, also_vm, failed_units, journal, journal_cursor, minimal_environment, needs, one_release, sh,
+                 text_of, timeout, wait_until)
+from packages import (FETCHES, UV, Preparations, complete, names, nothing_is_left, output, packages, refusal,
                       run, start, told, units_that)
 
 BLOCK = '# /// script\n# dependencies = ["mx-demo"]\n# ///\n'

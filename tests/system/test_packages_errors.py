@@ -5,8 +5,8 @@ import os
 import pathlib
 
 import wheels
-from lib import Client, configured, failed_units, journal, journal_cursor, processes_with, sh, text_of, timeout
-from packages import (FETCHES, SETS, complete, names, nothing_is_left, one_release, output, packages, refusal, run,
+from lib import Client, configured, failed_units, journal, journal_cursor, one_release, processes_with, sh, text_of, timeout
+from packages import (FETCHES, SETS, complete, names, nothing_is_left, output, packages, refusal, run,
                       start, told, wait_for_unit)
 
 

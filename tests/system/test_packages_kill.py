@@ -12,7 +12,7 @@ import time
 
 import wheels
 from held import held_at
-from lib import Client, main_pid, minimal_environment, sh, show, slow, timeout, wait_until
+from lib import Client, main_pid, minimal_environment, one_release, sh, show, slow, timeout, wait_until
 from packages import (FETCHES, INSTALLS, PARSES, SETS, complete, names, nothing_is_left, output, packages, run, start, told,
                       wait_for_unit)
 
@@ -219,6 +219,7 @@ def test_the_unit_that_empties_a_set_is_killed():
 
 @timeout(400)
 @slow
+@one_release
 def test_killed_at_any_moment():
     seed = random.SystemRandom().getrandbits(32)
     print("seed", seed)

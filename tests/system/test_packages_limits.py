@@ -8,8 +8,8 @@ import time
 
 import wheels
 from births import Births
-from lib import Client, start_sockets, stop_services, timeout, wait_until
-from packages import SETS, STATE, complete, names, nothing_is_left, one_release, output, packages, refusal, run
+from lib import Client, one_release, start_sockets, stop_services, timeout, wait_until
+from packages import SETS, STATE, complete, names, nothing_is_left, output, packages, refusal, run
 
 MIB = 1 << 20
 

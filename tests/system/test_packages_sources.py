@@ -13,8 +13,8 @@ import proxies
 import pythons
 import sources
 import wheels
-from lib import Client, Skip, failed_units, needs, processes_with, run_units, sh, text_of, timeout, wait_until
-from packages import (FETCHES, SETS, UV, complete, names, need_uv, nothing_is_left, one_release, output, packages, refusal, start,
+from lib import Client, Skip, failed_units, needs, one_release, processes_with, run_units, sh, text_of, timeout, wait_until
+from packages import (FETCHES, SETS, UV, complete, names, need_uv, nothing_is_left, output, packages, refusal, start,
                       wait_for_unit)
 
 SECRETS = pathlib.Path("/etc/mcp-exec/index-netrc")
