@@ -101,17 +101,12 @@ _CONDITIONS = {
 
 def unmet(names):
     """Those of the needs that this machine does not meet, sorted."""
-    missing = []
-    for name in sorted(names):
+    def is_met(name):
         found = re.fullmatch(r"systemd(>=|<)(\d+)", name)
         if found:
-            new_enough = systemd_version() >= int(found[2])
-            ok = new_enough if found[1] == ">=" else not new_enough
-        else:
-            ok = _CONDITIONS[name]()
-        if not ok:
-            missing.append(name)
-    return missing
+            return (systemd_version() >= int(found[2])) == (found[1] == ">=")
+        return _CONDITIONS[name]()
+    return [name for name in sorted(names) if not is_met(name)]
 
 
 # ---- the machine ------------------------------------------------------------------------------------------
