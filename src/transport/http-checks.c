@@ -95,6 +95,13 @@ bool http_is_json(const char *content_type) {
         return span_is(span_trim(span_next(&rest, ';')), "application/json");
 }
 
+bool http_is_identity(const char *content_encoding) {
+        Span coding = { content_encoding ?: "", content_encoding ? strlen(content_encoding) : 0 };
+
+        coding = span_trim(coding);
+        return coding.n == 0 || span_is(coding, "identity");
+}
+
 /* Splits "name:port", "[v6]:port" and both without a port. Returns false for anything else, such as
  * user:password@. */
 static bool split_host(Span authority, Span *ret_name, Span *ret_port) {

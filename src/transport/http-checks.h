@@ -16,6 +16,9 @@ unsigned http_accepts(const char *accept);
 /* application/json, with or without parameters. */
 bool http_is_json(const char *content_type);
 
+/* No compression or the like, as without that header (NULL). */
+bool http_is_identity(const char *content_encoding);
+
 /* The attack: a web page whose name was rebound to this machine's address reaches us from the user's
  * browser; its own name then stands in Host (and Origin). Names of this machine are localhost, its
  * loopback addresses and the very address the connection came to (local_address, numeric; may be NULL);

@@ -24,7 +24,8 @@ struct HttpConnection {
         HttpFault fault; /* what the client is still to be told; status 0: nothing */
         bool is_unpaired, is_given;
         bool is_started, was_started; /* the library has told of it, and not yet of its end */
-        bool was_replied;             /* to the request that passes */
+        bool is_absolute;             /* its address, of the request that passes */
+        bool was_replied;             /* to that request */
         bool is_hung_up;              /* the client sends no more, or is gone */
         bool is_ending, is_unsettled; /* settled when the library has run */
         unsigned n_pieces;            /* of the head, and how much of it there is */

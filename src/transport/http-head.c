@@ -18,6 +18,7 @@ static const HttpFault
         fault_line_end = { 400, "A line of the head does not end with CR LF." },
         fault_header = { 400, "A header is not a name, a colon and a value on one line." },
         fault_host = { 400, "There has to be one Host header." },
+        fault_authority = { 400, "The address names no host, or another one than the Host header." },
         fault_length = { 400, "Where the body ends is ambiguous: send one Content-Length, or "
                               "\"Transfer-Encoding: chunked\"." },
         fault_too_long = { 413, "The body is longer than the server takes." },
@@ -31,6 +32,8 @@ typedef struct Head {
         bool is_1_0, has_length, is_chunked;
         uint64_t n_content_bytes;
         unsigned n_host;
+        const char *host, *authority; /* the latter of an address in its absolute form, or NULL */
+        size_t n_host_bytes, n_authority_bytes;
         size_t n_parts;
 } Head;
 
@@ -75,6 +78,29 @@ static bool has_encoded_nul(const char *s, size_t n_bytes) {
         return memmem(s, n_bytes, "%00", 3);
 }
 
+/* Clients that were told of a proxy send it, and servers have to take it (RFC 9112 §3.2.2). */
+static void take_authority(Head *h, const char *s, size_t n_bytes) {
+        static const char *const schemes[] = { "http://", "https://" };
+
+        for (size_t i = 0; i < ELEMENTSOF(schemes); i++) {
+                size_t n = strlen(schemes[i]);
+
+                if (n_bytes < n || strncasecmp(s, schemes[i], n) != 0)
+                        continue;
+                h->authority = s + n;
+                for (; n < n_bytes && !strchr("/?", s[n]); n++)
+                        h->n_authority_bytes++;
+        }
+}
+
+/* Who of two hosts is meant, a proxy in front of us may see otherwise. They have to be the same (§3.2). */
+static bool is_host_clear(const Head *h) {
+        if (!h->authority || h->n_host == 0)
+                return true;
+        return h->n_authority_bytes > 0 && h->n_authority_bytes == h->n_host_bytes &&
+               strncasecmp(h->authority, h->host, h->n_host_bytes) == 0;
+}
+
 static const HttpFault* check_request_line(Head *h, const char *s, size_t n_bytes) {
         static const char prefix[] = "HTTP/";
         size_t n = word_length(s, n_bytes);
@@ -89,6 +115,7 @@ static const HttpFault* check_request_line(Head *h, const char *s, size_t n_byte
             has_encoded_nul(s, n))
                 return &fault_request_line;
         h->n_parts += count(s, n, "?&");
+        take_authority(h, s, n);
         s += n + 1;
         n_bytes -= n + 1;
 
@@ -141,8 +168,13 @@ static const HttpFault* take_header(Head *h, const char *name, size_t n_name, co
                 value++;
                 n_value--;
         }
-        if (is_host)
+        if (is_host) {
+                while (n_value > 0 && (value[n_value - 1] == ' ' || value[n_value - 1] == '\t'))
+                        n_value--;
+                h->host = value;
+                h->n_host_bytes = n_value;
                 return ++h->n_host > 1 ? &fault_host : NULL;
+        }
         if (is_length)
                 return take_length(h, value, n_value);
         if (is_coding)
@@ -182,9 +214,12 @@ static int verdict(const HttpFault *fault, HttpFault *ret_fault) {
 static int head_end(const Head *h, size_t n_blank, size_t n_bytes, HttpHead *ret, HttpFault *ret_fault) {
         if (h->n_host == 0 && !h->is_1_0)
                 return verdict(&fault_host, ret_fault);
+        if (!is_host_clear(h))
+                return verdict(&fault_authority, ret_fault);
         *ret = (HttpHead) {
                 .n_blank_bytes = n_blank,
                 .n_bytes = n_bytes,
+                .is_absolute = h->authority,
                 .is_chunked = h->is_chunked,
                 .n_content_bytes = h->n_content_bytes,
         };

@@ -30,6 +30,7 @@ typedef struct HttpFault {
 typedef struct HttpHead {
         size_t n_blank_bytes;     /* blank lines before it, which need not be passed on */
         size_t n_bytes;           /* without them */
+        bool is_absolute;         /* the address begins with a scheme and the host that Host names */
         bool is_chunked;          /* otherwise the body has */
         uint64_t n_content_bytes; /* this many bytes */
 } HttpHead;

@@ -42,6 +42,7 @@ static enum MHD_Result on_header(void *userdata, enum MHD_ValueKind kind, const 
                 { "X-MCP-User", &h->user, &h->n_user },
                 { "Transfer-Encoding", &h->transfer_encoding, &h->n_transfer_encoding },
                 { "Content-Length", &h->content_length_text, &h->n_content_length },
+                { "Content-Encoding", &h->content_encoding, &h->n_content_encoding },
         };
 
         (void) kind;
@@ -232,6 +233,12 @@ static int refuse_method(HttpRequest *q, const char *allow, const char *message)
 }
 
 static int check_content(HttpRequest *q, const HttpHeaders *h) {
+        if (h->n_content_encoding > 1 || !http_is_identity(h->content_encoding)) {
+                (void) refuse(q, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, MCP_ERROR_REFUSED,
+                              "The body must come as it is, without a Content-Encoding.");
+                q->refusal.accept_encoding = "identity"; /* RFC 9110 §12.5.3 */
+                return 0;
+        }
         if (h->n_content_type != 1 || !http_is_json(h->content_type))
                 return refuse(q, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, MCP_ERROR_REFUSED,
                               "The Content-Type must be application/json.");
@@ -272,6 +279,14 @@ static int check_method(HttpRequest *q, const HttpHeaders *h, const char *method
                 return refuse(q, MHD_HTTP_NOT_ACCEPTABLE, MCP_ERROR_REFUSED,
                               "The Accept header must allow application/json or text/event-stream.");
         return check_content(q, h);
+}
+
+/* Of an address like http://localhost/mcp. */
+static const char* path_of(const char *address) {
+        const char *authority = strstr(address, "://"),
+                   *path = authority ? strchr(authority + strlen("://"), '/') : NULL;
+
+        return path ?: "/";
 }
 
 /* False: nothing is there, or the administrator switched it off. */
@@ -342,6 +357,8 @@ int http_headers_check(HttpRequest *q, HttpHeaders *h, const char *path, const c
                 return refuse(q, MHD_HTTP_BAD_REQUEST, MCP_ERROR_REFUSED,
                               "Where the body ends is ambiguous: send one Content-Length, or "
                               "\"Transfer-Encoding: chunked\".");
+        if (q->connection->is_absolute)
+                path = path_of(path);
         /* Who only shakes hands is served even then; that is known once the body is here. */
         if (q->connection->limit_status != 0 && (!streq(path, "/mcp") || !streq(method, "POST")))
                 return refuse(q, q->connection->limit_status, MCP_ERROR_UNAVAILABLE,

@@ -12,10 +12,10 @@
 typedef struct HttpHeaders {
         const char *host, *origin, *authorization, *x_mcp_auth, *content_type;
         const char *session_id, *protocol_version, *method, *name, *user, *transfer_encoding;
-        const char *content_length_text;
+        const char *content_length_text, *content_encoding;
         unsigned n_host, n_origin, n_authorization, n_x_mcp_auth, n_content_type;
         unsigned n_session_id, n_protocol_version, n_method, n_name, n_user;
-        unsigned n_transfer_encoding, n_content_length;
+        unsigned n_transfer_encoding, n_content_length, n_content_encoding;
         Buffer accept;           /* owned: all of them, joined */
         uint64_t content_length; /* 0: unknown */
         bool expects_continue;

@@ -236,6 +236,7 @@ static bool relay_head(HttpConnection *c) {
         if (r != 0 || !take(c, c->fd, head, h.n_blank_bytes))
                 return false;
         http_body_init(&c->body, &h);
+        c->is_absolute = h.is_absolute;
         c->state = RELAY_PASS;
         c->was_replied = false;
         if (!c->is_given)

@@ -130,6 +130,9 @@ enum MHD_Result http_reply_refusal(HttpRequest *q, bool is_early) {
                 return reply_without_memory(q);
         if (q->refusal.allow)
                 ok &= MHD_add_response_header(response, "Allow", q->refusal.allow) == MHD_YES;
+        if (q->refusal.accept_encoding)
+                ok &= MHD_add_response_header(response, "Accept-Encoding", q->refusal.accept_encoding) ==
+                      MHD_YES;
         if (q->refusal.status == MHD_HTTP_UNAUTHORIZED)
                 ok &= add_challenge(q, response);
         /* Before the body came: it will not be read any more. */

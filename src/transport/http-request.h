@@ -44,6 +44,7 @@ typedef struct HttpRefusal {
         int code; /* of the JSON-RPC error; 0: a plain JSON object, for paths that are not ours */
         const char *message;  /* fixed text */
         const char *allow;    /* the Allow header of a 405 */
+        const char *accept_encoding; /* that header of a 415 for its sake */
 } HttpRefusal;
 
 struct HttpRequest {

@@ -10,11 +10,25 @@
 #define H "Host: 127.0.0.1:8080\r\n"
 #define J "Content-Type: application/json\r\n"
 
+typedef struct HeadCase {
+        const char *text;
+        unsigned status; /* 0: good, 1: incomplete so far */
+} HeadCase;
+
+static void check_heads(const HeadCase *table, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                HttpFault fault = {};
+                HttpHead head;
+                int r = http_head_check(table[i].text, strlen(table[i].text), &head, &fault);
+                unsigned status = r == HTTP_HEAD_E_BAD ? fault.status : r == HTTP_HEAD_E_INCOMPLETE ? 1 : 0;
+
+                if (status != table[i].status)
+                        FAIL("%s: %u, expected %u", table[i].text, status, table[i].status);
+        }
+}
+
 TEST(heads_are_judged_by_the_grammar) {
-        static const struct {
-                const char *text;
-                unsigned status; /* 0: good, 1: incomplete so far */
-        } table[] = {
+        static const HeadCase table[] = {
                 { "", 1 },
                 { "\r\n", 1 },
                 { "POST", 1 },
@@ -77,15 +91,25 @@ TEST(heads_are_judged_by_the_grammar) {
                 { "POST /mcp HTTP/1.0\r\nTransfer-Encoding: chunked\r\n", 400 },
         };
 
-        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                HttpFault fault = {};
-                HttpHead head;
-                int r = http_head_check(table[i].text, strlen(table[i].text), &head, &fault);
-                unsigned status = r == HTTP_HEAD_E_BAD ? fault.status : r == HTTP_HEAD_E_INCOMPLETE ? 1 : 0;
+        check_heads(table, ELEMENTSOF(table));
+}
 
-                if (status != table[i].status)
-                        FAIL("%s: %u, expected %u", table[i].text, status, table[i].status);
-        }
+TEST(address_in_its_absolute_form_names_the_host_that_the_host_header_names) {
+        static const HeadCase table[] = {
+                { "POST http://127.0.0.1:8080/mcp HTTP/1.1\r\n" H "\r\n", 0 },
+                { "POST http://127.0.0.1:8080 HTTP/1.1\r\n" H "\r\n", 0 },
+                { "POST http://127.0.0.1:8080?a HTTP/1.1\r\n" H "\r\n", 0 },
+                { "POST HTTPS://A.Example/mcp HTTP/1.1\r\nHost:\t a.example \t\r\n\r\n", 0 },
+                { "POST http://a/mcp HTTP/1.0\r\n\r\n", 0 },
+                { "POST http://127.0.0.1/mcp HTTP/1.1\r\n" H "\r\n", 400 },
+                { "POST http://127.0.0.1:80800/mcp HTTP/1.1\r\n" H "\r\n", 400 },
+                { "POST http://u@127.0.0.1:8080/mcp HTTP/1.1\r\n" H "\r\n", 400 },
+                { "POST http://127.0.0.1:8080%2Fmcp HTTP/1.1\r\n" H "\r\n", 400 },
+                { "POST http:///mcp HTTP/1.1\r\nHost:\r\n\r\n", 400 },
+                { "POST http://a/mcp HTTP/1.1\r\nHost:\r\n\r\n", 400 },
+        };
+
+        check_heads(table, ELEMENTSOF(table));
 }
 
 /* Which no two readers take for the same. */

@@ -16,6 +16,69 @@ TEST(request_is_answered_with_json) {
         http_done(&h);
 }
 
+/* RFC 9112 §3.2.2: clients that were told of a proxy write it so. */
+TEST(address_in_its_absolute_form_is_answered_like_its_path) {
+        static const struct {
+                const char *request, *status, *part;
+        } table[] = {
+                { "POST http://127.0.0.1:8080/mcp HTTP/1.1\r\n" H J BODY, "200", PONG },
+                { "POST https://MCP.example/mcp?a=b HTTP/1.1\r\nHost: mcp.example\r\n" J BODY, "200", PONG },
+                { "GET http://127.0.0.1:8080/mcp HTTP/1.1\r\n" H "\r\n", "405", "Allow: POST\r\n" },
+                { "POST http://127.0.0.1:8080/ HTTP/1.1\r\n" H J BODY, "404", "not_found" },
+                { "POST http://127.0.0.1:8080 HTTP/1.1\r\n" H J BODY, "404", "not_found" },
+                { "POST http://127.0.0.1:8080?/mcp HTTP/1.1\r\n" H J BODY, "404", "not_found" },
+                { "POST http:%2F%2F127.0.0.1:8080/mcp HTTP/1.1\r\n" H J BODY, "404", "not_found" },
+                { "POST ftp://127.0.0.1:8080/mcp HTTP/1.1\r\n" H J BODY, "404", "not_found" },
+                { "POST http://evil.example/mcp HTTP/1.1\r\nHost: evil.example\r\n" J BODY, "403",
+                  "AllowedHosts=" },
+                { "POST http://127.0.0.1:8080/mcp HTTP/1.1\r\nHost: mcp.example\r\n" J BODY, "400",
+                  "The address names no host, or another one than the Host header." },
+                { "POST http://127.0.0.1:8080/mcp HTTP/1.0\r\n" J BODY, "403", "AllowedHosts=" },
+        };
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+
+        http_init(&h, true, NULL);
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                exchange(&h, table[i].request, &b);
+                if (b.n_bytes < 12 || memcmp(b.data + 9, table[i].status, 3) != 0 ||
+                    !strstr(b.data, table[i].part))
+                        FAIL("%s\ngot:\n%s\nexpected %s with %s", table[i].request, b.data, table[i].status,
+                             table[i].part);
+        }
+        http_done(&h);
+}
+
+/* It would be taken for broken JSON. */
+TEST(compressed_body_is_refused_by_its_header) {
+        static const char body[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-31000,\"message\":"
+                                   "\"The body must come as it is, without a Content-Encoding.\"}}";
+        static const struct {
+                const char *headers;
+                bool is_taken;
+        } table[] = {
+                { "Content-Encoding: gzip\r\n", false },
+                { "Content-Encoding: identity, br\r\n", false },
+                { "Content-Encoding: identity\r\nContent-Encoding: gzip\r\n", false },
+                { "Content-Encoding: gzip\r\nContent-Encoding: identity\r\n", false },
+                { "content-encoding: \tIdentity \r\n", true },
+                { "Content-Encoding:\r\n", true },
+        };
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        Http h;
+
+        http_init(&h, true, NULL);
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                post(&h, table[i].headers, PING, &b);
+                ASSERT_EQ_STR(reply_body(&b), table[i].is_taken ? PONG : body);
+                if (table[i].is_taken)
+                        continue;
+                ASSERT_CONTAINS(b.data, "HTTP/1.1 415 ");
+                ASSERT_CONTAINS(b.data, "Accept-Encoding: identity\r\n");
+        }
+        http_done(&h);
+}
+
 /* What is refused, with which status and what in it. */
 TEST(refusals_have_their_status_and_a_json_body) {
         static const struct {
