@@ -138,14 +138,23 @@ def test_metrics_count_what_happened():
         assert status == 200 and headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
         assert page.endswith("\n# EOF\n"), page[-100:]
         assert _value(page, 'mcp_exec_runs_total{status="ok"}') == 0
-        s.exec("print('x' * 100)")
-        s.exec("import sys; sys.exit(3)")
+        programs = "print('x' * 100)", "import sys; sys.exit(3)"
+        s.exec(programs[0], stdin="four")
+        s.exec(programs[1])
         page = _get(s, "/metrics", AUTH)[2]
         assert _value(page, 'mcp_exec_runs_total{status="ok"}') == 1
         assert _value(page, 'mcp_exec_runs_total{status="error"}') == 1
         assert _value(page, "mcp_exec_run_duration_seconds_count") == 2
         assert _value(page, 'mcp_exec_run_duration_seconds_bucket{le="+Inf"}') == 2
+        assert _value(page, 'mcp_exec_run_duration_seconds_bucket{le="300.000"}') == 2
+        assert 0 < _value(page, "mcp_exec_run_duration_seconds_sum") < 300
+        assert _value(page, "mcp_exec_queue_duration_seconds_count") == 2
         assert _value(page, 'mcp_exec_output_bytes_total{stream="stdout"}') == 101
+        assert _value(page, 'mcp_exec_output_bytes_total{stream="stderr"}') == 0
+        assert _value(page, 'mcp_exec_input_bytes_total{kind="code"}') == len("".join(programs))
+        assert _value(page, 'mcp_exec_input_bytes_total{kind="stdin"}') == 4
+        # What was used is made good.
+        harness.wait_until(lambda: _value(_get(s, "/metrics", AUTH)[2], "mcp_exec_pool") == 1)
         assert _value(page, "mcp_exec_running") == 0 and _value(page, "mcp_exec_sandbox_ok") == 1
         # Every line is a comment or a sample, and no family is torn apart.
         families = [line.split()[2] for line in page.splitlines() if line.startswith("# TYPE ")]

@@ -3,6 +3,8 @@
 
 import contextlib
 import json
+import re
+import signal
 import socket
 import threading
 
@@ -116,7 +118,7 @@ def test_modern_messages_fit_their_revision():
                      "UnsupportedProtocolVersionError")
 
 
-def test_modern_subscription_is_acknowledged_first_and_ends_with_its_result():
+def test_modern_subscription_is_acknowledged_first_and_ends_silently_when_cancelled():
     schema = schema_for(MODERN)
     with fake_launcher() as launcher, _direct(launcher) as s:
         s.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}, "_meta": META}, "listen:0")
@@ -125,6 +127,34 @@ def test_modern_subscription_is_acknowledged_first_and_ends_with_its_result():
         s.send("notifications/cancelled", {"requestId": "listen:0"})
         schema.result("DiscoverResult", s.ask("server/discover", {"_meta": META}, 1))
         assert len(s.messages) == 2, s.messages
+
+
+def test_subscriptions_end_with_their_result_when_the_service_stops():
+    schema = schema_for(MODERN)
+    params = {"notifications": {}, "_meta": META}
+    with unix_service() as s:
+        c = s.connect()
+        pipe = harness.Client(c.makefile("rb"), c.makefile("wb"))
+        pipe.send("subscriptions/listen", params, "listen:1")
+        harness.wait_until(lambda: pipe.messages)
+        s.process.send_signal(signal.SIGTERM)
+        harness.wait_until(pipe.ended.is_set)
+        ack, result, cancelled = pipe.messages
+        schema.check("SubscriptionsAcknowledgedNotification", ack)
+        schema.result("SubscriptionsListenResult", result)
+        assert result["id"] == "listen:1", result
+        schema.check("CancelledNotification", cancelled)
+        assert cancelled["params"] == {"requestId": "listen:1"}, cancelled
+    with serving() as s:
+        http = Post(s, {"jsonrpc": "2.0", "id": "listen:1", "method": "subscriptions/listen", "params": params},
+                    MCP_Protocol_Version=MODERN, Mcp_Method="subscriptions/listen")
+        with contextlib.closing(Post(s, {"jsonrpc": "2.0", "id": 1, "method": "ping"}).connection) as later:
+            assert later.getresponse().status == 200      # so the one before it was read
+        s.process.send_signal(signal.SIGTERM)
+        ack, result = http.messages()
+        schema.check("SubscriptionsAcknowledgedNotification", ack)
+        schema.result("SubscriptionsListenResult", result)
+        assert result["id"] == "listen:1", result
 
 
 SLEEPS = "import time\nprint('at work', flush=True)\ntime.sleep({seconds})"
@@ -163,6 +193,39 @@ def test_answers_of_long_runs_fit_their_revision_and_their_own_schemas():
                 assert json.loads(ended["content"][0]["text"])["status"] == "cancelled", ended
                 call("get_run", 6, run_id=run_id)
                 assert call("get_run", 7, run_id="nope")["isError"] is True
+
+
+def _every_key(value):
+    if isinstance(value, dict):
+        yield from value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _every_key(inner)
+
+
+def test_every_tool_is_one_that_real_clients_accept():
+    with fake_launcher() as launcher:
+        for version in (*LEGACY, MODERN):
+            with _direct(launcher) as s:
+                extra = {"_meta": META} if version == MODERN else {}
+                if version != MODERN:
+                    s.ask("initialize", {"protocolVersion": version, "capabilities": {},
+                                         "clientInfo": {"name": "schema-test", "version": "1"}}, 0)
+                tools = _tools(s.ask("tools/list", extra, 1))
+            assert list(tools) == ["exec", "get_run", "cancel_run", "execute_python", "validate_script",
+                                   "check_environment"], list(tools)
+            for name, tool in tools.items():
+                assert re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name), name
+                assert 0 < len(tool["description"].encode()) < 2048, name
+                schemas = [tool["inputSchema"]] + ([tool["outputSchema"]] if version >= "2025-06-18" else [])
+                assert ("outputSchema" in tool, "title" in tool) == (version >= "2025-06-18",) * 2, name
+                for schema in schemas:
+                    assert schema["type"] == "object" and schema["properties"] is not None, name
+                    assert not {"oneOf", "anyOf", "allOf", "not", "if"} & set(schema), name
+                    assert not {"$schema", "$ref", "$id", "x-mcp-header"} & set(_every_key(schema)), name
+                assert tool["inputSchema"]["additionalProperties"] is False, name
+                hints = {k for k, v in tool.get("annotations", {}).items() if isinstance(v, bool)}
+                assert hints == ({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+                                 if version >= "2025-03-26" else set()), (name, hints)
 
 
 def test_list_of_tools_has_the_same_bytes_in_each_process():
