@@ -7,6 +7,7 @@
 #include "transport/listener.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -38,7 +39,9 @@ static void listener_pause(Listener *l, int error) {
         if (now >= l->next_complaint_usec) {
                 l->next_complaint_usec = now + COMPLAINT_INTERVAL_USEC;
                 (void) log_warning_errno(error,
-                                         "Cannot accept connections, trying again ten times a second");
+                                         "Cannot accept connections, trying again ten times a second%s",
+                                         abs(error) != EMFILE ? "" :
+                                         " (raise LimitNOFILE= of the service, or lower MaxConnections=)");
         }
         if (l->retry_source) {
                 r = sd_event_source_set_time_relative(l->retry_source, ACCEPT_PAUSE_USEC);

@@ -341,6 +341,9 @@ def test_server_without_free_descriptors_recovers():
                 return s.exec("print(2)")["structuredContent"]["stdout"] == "2\n"
         harness.wait_until(works, 20)
         assert s.end() == 0
+        complaints = [line for line in s.errors.splitlines() if "Cannot accept connections" in line]
+        assert len(complaints) == 1 and complaints[0].endswith(
+            "(raise LimitNOFILE= of the service, or lower MaxConnections=): Too many open files"), s.errors
 
 
 def test_floods_of_connections_leave_the_server_alive():

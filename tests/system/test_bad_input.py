@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Garbage gets a clear error, never a crash, a hang or a partial effect."""
 
+import errno
 import json
 import os
 import pathlib
@@ -8,7 +9,8 @@ import socket
 import struct
 import time
 
-from lib import Client, SOCKET, configured, main_pid, needs, schemas, sh, show, stop_services, timeout, vm_only, wait_until
+from lib import (Client, SOCKET, configured, journal, journal_cursor, main_pid, needs, schemas, sh, show, stop_services,
+                 timeout, vm_only, wait_until)
 
 LAUNCHER = "/run/mcp-exec/launcher.sock"
 
@@ -215,7 +217,7 @@ def test_no_free_descriptors_in_the_daemon():
     dropin.write_text("[Service]\nLimitNOFILE=24\n")
     sh(["systemctl", "daemon-reload"])
     stop_services()
-    clients = []
+    clients, cursor = [], journal_cursor()
     try:
         for _ in range(40):
             s = socket.socket(socket.AF_UNIX)
@@ -227,6 +229,8 @@ def test_no_free_descriptors_in_the_daemon():
             s.close()
         clients.clear()
         wait_until(lambda: _quick_ping(), 20, "served again after the flood")
+        assert [r for r in journal(cursor, _SYSTEMD_UNIT="mcp-exec.service")
+                if "(raise LimitNOFILE= of the service, or lower MaxConnections=)" in r["MESSAGE"]]
     finally:
         for s in clients:
             s.close()
@@ -248,6 +252,13 @@ def _quick_ping():
 def test_full_disk_does_not_matter_to_a_run():
     sh("fallocate -l 100T /var/tmp/fill 2>/dev/null; dd if=/dev/zero of=/var/tmp/fill2 bs=1M 2>/dev/null; true", check=False, timeout=110)
     try:
+        with open("/var/tmp/fill3", "wb", buffering=0) as f:
+            try:
+                assert f.write(b"x" * (1 << 20)) < 1 << 20, "the disk is not full"
+            except OSError as error:
+                assert error.errno == errno.ENOSPC, error
         _alive()
+        with Client() as c:     # what it writes is in memory, and so is its own full disk
+            assert c.exec("open('f', 'wb').write(b'x' * (8 << 20)); print(2)")["stdout"] == "2\n"
     finally:
-        sh("rm -f /var/tmp/fill /var/tmp/fill2")
+        sh("rm -f /var/tmp/fill3 /var/tmp/fill /var/tmp/fill2")

@@ -138,7 +138,7 @@ def test_missing_network_is_said_in_the_message():
     with Client() as c:
         for code in codes:
             r = c.exec(code)
-            assert r["status"] == "error" and "network" in r["message"], (code, r)
+            assert r["status"] == "error" and "There is no network in this sandbox" in r["message"], (code, r)
 
 
 def test_missing_module_is_said_in_the_message():

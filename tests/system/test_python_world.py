@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The program sees an ordinary Python: tracebacks, modules, processes, files, packages."""
 
-from lib import Client, needs, timeout
+from lib import Client, configured, needs, timeout
 
 
 def _out(client, code, **arguments):
@@ -103,8 +103,12 @@ def test_unicode_everywhere():
 
 
 def test_thread_counts_follow_the_cpu_quota():
+    threads = ("import os; print(*[os.environ[k + '_NUM_THREADS'] for k in "
+               "('OMP', 'OPENBLAS', 'MKL', 'NUMEXPR')])")
     with Client() as c:
-        assert _out(c, "import os; print(os.environ['OMP_NUM_THREADS'], os.environ['OPENBLAS_NUM_THREADS'])") == "1 1\n"
+        assert _out(c, threads) == "1 1 1 1\n"
+    with configured("[Sandbox]\nCPUQuota=250%\n"), Client() as c:
+        assert _out(c, threads) == "3 3 3 3\n"
 
 
 def test_exit_handlers_and_buffers_run():
@@ -132,5 +136,7 @@ def test_scientific_stack_works_and_a_plain_chart_leaves_stderr_empty():
 @timeout(120)
 def test_matplotlib_uses_the_prepared_font_cache():
     with Client() as c:
-        r = c.exec("import logging; logging.basicConfig(level=logging.INFO)\nimport matplotlib.font_manager as f", timeout_s=100)
+        r = c.exec("import logging; logging.basicConfig(level=logging.INFO)\nimport matplotlib.font_manager as f\n"
+                   "print(len(f.fontManager.ttflist) > 10)", timeout_s=100)
+        assert (r["stdout"], r["exit_code"]) == ("True\n", 0), r
         assert "generated new fontManager" not in r["stderr"], r["stderr"]

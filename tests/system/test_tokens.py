@@ -179,13 +179,23 @@ def test_proxy_is_believed_the_user_and_nobody_else_opens_its_socket():
         assert record_of(answer["result"]["structuredContent"]["run_id"])["MCP_EXEC_PRINCIPAL"] == "proxy:alice"
 
 
+CLIENTS = 8
+
+
 def _load(token, n, disturb, refusals=()):
     """n calls from eight clients while disturb(i) is called now and then. Each connection is taken and each call
-    answered once: with its own output, or with one of the refusals."""
+    answered once: with its own output, or with one of the refusals, which a client that asks again does not see for
+    ever. Returns how often it was refused."""
     def one(i):
         if i % 20 == 10:
             disturb(i)
         client = HttpClient(8080, token=token, handshake=False)
+        for n_refused in range(10):
+            if ask(client, i):
+                return n_refused
+        raise AssertionError(f"{i} was refused ten times")
+
+    def ask(client, i):
         client.headers["MCP-Protocol-Version"] = PROTOCOL
         message = {"jsonrpc": "2.0", "id": i, "method": "tools/call",
                    "params": {"name": "exec", "arguments": {"code": f"print({i})"}}}
@@ -194,13 +204,14 @@ def _load(token, n, disturb, refusals=()):
         assert answer["id"] == i, answer
         if response.status == 503:
             assert answer["error"]["message"] in refusals, answer
-        elif answer["result"].get("isError"):
+            return False
+        if answer["result"].get("isError"):
             assert text_of(answer["result"]) in refusals, answer
-        else:
-            assert answer["result"]["structuredContent"]["stdout"] == f"{i}\n", answer
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for _ in pool.map(one, range(n)):
-            pass
+            return False
+        assert answer["result"]["structuredContent"]["stdout"] == f"{i}\n", answer
+        return True
+    with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+        return sum(pool.map(one, range(n)))
 
 
 @timeout(180)
@@ -223,4 +234,12 @@ STOPPING = ("The server is shutting down; try again in a moment.",
 def test_restart_under_load_answers_what_runs_and_refuses_nobody():
     with serving():
         ci = add("ci")
-        _load(ci, 60, lambda i: sh(["systemctl", "restart", "mcp-exec.service"]), STOPPING)
+        served_by = set()
+
+        def disturb(_):
+            served_by.add(main_pid())
+            sh(["systemctl", "restart", "mcp-exec.service"])
+        n_refused = _load(ci, 60, disturb, STOPPING)
+        assert len(served_by) == 3, served_by
+        # Who waits in the socket is none of them: a client has one connection, and only those that were taken.
+        assert n_refused <= 3 * (CLIENTS - 1), n_refused
