@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import signal
 import socket
 import time
 import urllib.parse
@@ -13,6 +14,7 @@ import urllib.parse
 import harness
 import schemas
 from test_cli_serve import TOKEN, serving
+from test_http import Post
 
 AUTH = {"Authorization": "Bearer " + TOKEN}
 
@@ -123,6 +125,25 @@ def test_ready_once_the_sandbox_is_verified():
     with serving() as s:
         assert _get(s, "/healthz")[::2] == (200, "ok\n")
         harness.wait_until(lambda: _get(s, "/readyz")[0] == 200)
+
+
+def test_not_ready_while_it_stops():
+    with serving() as s, harness.directory() as where:
+        harness.wait_until(lambda: _get(s, "/readyz")[0] == 200)
+        program = f"import pathlib, time\npathlib.Path({str(where / 'begun')!r}).touch()\ntime.sleep(3)"
+        call = Post(s, {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                        "params": {"name": "exec", "arguments": {"code": program}}})
+        harness.wait_until((where / "begun").exists)
+        to = urllib.parse.urlsplit(s.url)
+        with socket.create_connection((to.hostname, to.port), timeout=20) as probe:
+            probe.sendall(b"GET /readyz HTTP/1.1\r\n")     # a connection that was taken before
+            assert _get(s, "/readyz")[0] == 200
+            s.process.send_signal(signal.SIGTERM)
+            s.notify.wait_for("STOPPING=1")
+            probe.sendall(b"Host: localhost\r\n\r\n")
+            answer = b"".join(iter(lambda: probe.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 503 ") and answer.endswith(b"\r\n\r\nstopping\n"), answer
+        assert call.messages()[-1]["result"]["structuredContent"]["status"] == "ok"
 
 
 def _value(page, name):
