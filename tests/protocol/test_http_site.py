@@ -132,7 +132,7 @@ def test_not_ready_while_it_stops():
         harness.wait_until(lambda: _get(s, "/readyz")[0] == 200)
         program = f"import pathlib, time\npathlib.Path({str(where / 'begun')!r}).touch()\ntime.sleep(3)"
         call = Post(s, {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                        "params": {"name": "exec", "arguments": {"code": program}}})
+                        "params": {"name": "exec", "arguments": {"code": program}}}, MCP_Protocol_Version="2025-06-18")
         harness.wait_until((where / "begun").exists)
         to = urllib.parse.urlsplit(s.url)
         with socket.create_connection((to.hostname, to.port), timeout=20) as probe:
