@@ -69,6 +69,19 @@ void mcp_exchange_settle(McpExchange *x) {
         free(x);
 }
 
+static bool outlives_client(const McpCall *c) {
+        return !mcp_version_is_modern(c->version) && c->peer->kind != MCP_PEER_PIPE;
+}
+
+bool mcp_exchange_outlives_client(const McpExchange *x) {
+        assert(x);
+
+        for (const McpCall *c = x->peer->calls; c; c = c->next)
+                if (c->exchange == x && !outlives_client(c))
+                        return false;
+        return true;
+}
+
 void mcp_exchange_disconnect(McpExchange *x) {
         assert(x);
         assert(!x->is_dispatching);
@@ -79,7 +92,7 @@ void mcp_exchange_disconnect(McpExchange *x) {
                 if (c->exchange != x)
                         continue;
                 c->exchange = NULL;
-                if (mcp_version_is_modern(c->version) || x->peer->kind == MCP_PEER_PIPE)
+                if (!outlives_client(c))
                         mcp_call_cancel(c);
         }
         buffer_done(&x->batch);

@@ -79,6 +79,9 @@ int mcp_peer_dispatch(McpPeer *p, const char *text, size_t n_bytes, const McpHtt
  * The sink is not used any more (finish() is not called). */
 void mcp_exchange_disconnect(McpExchange *x);
 
+/* False: it would cancel something. */
+bool mcp_exchange_outlives_client(const McpExchange *x);
+
 /* True while a request with a progress token or notifications wanted may stream (HTTP then answers with
  * SSE at once). */
 bool mcp_exchange_wants_stream(const McpExchange *x);

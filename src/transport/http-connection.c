@@ -165,9 +165,18 @@ void http_connection_suspended(HttpConnection *c) {
                 http_connection_unsettle(c);
 }
 
+/* A client that sends no more may still want its answer (RFC 9112 §9.6), or have closed its socket: the two
+ * look alike until it refuses what it is sent. Of the handshake era, where leaving cancels nothing, it is
+ * taken to listen, and its connection stays at most until its call is answered. What leaving does cancel,
+ * modern calls and event streams, ends at once: clients leave by closing, and a program that nobody waits
+ * for must not run on. */
 static void notice_hangup(HttpConnection *c) {
-        if (c->is_hung_up && c->request && c->request->is_suspended)
-                http_request_hangup(c->request);
+        HttpRequest *q = c->request;
+
+        if (!c->is_hung_up || !q || !q->is_suspended)
+                return;
+        if (c->is_gone || !q->exchange || !mcp_exchange_outlives_client(q->exchange))
+                http_request_hangup(q);
 }
 
 static int on_client(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
@@ -177,6 +186,8 @@ static int on_client(sd_event_source *source, int fd, uint32_t revents, void *us
         (void) fd;
         if (revents & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
                 c->is_hung_up = true;
+        if (revents & (EPOLLHUP | EPOLLERR))
+                c->is_gone = true;
         http_relay_output(c);
         http_relay_input(c);
         notice_hangup(c);
@@ -227,6 +238,11 @@ void http_connection_drain(HttpConnection *c, bool is_due) {
 
         assert(c);
 
+        if (c->state == RELAY_HEAD && c->stalled_since_usec > 0) {
+                /* Its end comes to us behind what is left of its last answer. */
+                (void) shutdown(c->pair_fd, SHUT_RDWR);
+                return;
+        }
         if (c->state == RELAY_HEAD && !is_due)
                 is_due = c->was_started && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
         if (is_due && (c->state == RELAY_HEAD || c->state == RELAY_DROP))
@@ -247,7 +263,7 @@ void http_connection_sweep(HttpConnection *c, uint64_t now_usec) {
         else if (c->state == RELAY_DROP && c->pair_fd < 0 &&
                  now_usec - c->dropping_since_usec >= s->headers_usec / HTTP_SWEEPS_PER_DEADLINE)
                 http_connection_end(c);
-        else if (c->state == RELAY_HEAD && !c->is_unpaired &&
+        else if (c->state == RELAY_HEAD && !c->is_unpaired && c->stalled_since_usec == 0 &&
                  now_usec - c->waiting_since_usec > s->headers_usec)
                 http_relay_expire(c);
         /* Also where it is not content that comes slowly, and the library tells us of nothing. */

@@ -27,6 +27,7 @@ struct HttpConnection {
         bool is_absolute;             /* its address, of the request that passes */
         bool was_replied;             /* to that request */
         bool is_hung_up;              /* the client sends no more, or is gone */
+        bool is_gone;                 /* certainly the latter */
         bool is_ending, is_unsettled; /* settled when the library has run */
         unsigned n_pieces;            /* of the head, and how much of it there is */
         size_t n_head_bytes, n_drained_bytes;

@@ -217,6 +217,8 @@ static bool relay_head(HttpConnection *c) {
         n = recv(c->fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return false;
+        if (n == 0 && c->stalled_since_usec > 0)
+                return false; /* it does not have all of its last answer yet */
         if (n <= 0) {
                 http_connection_end_soon(c);
                 return false;

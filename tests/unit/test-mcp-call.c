@@ -74,9 +74,11 @@ TEST(disconnect_cancels_modern_calls_and_leaves_legacy_ones_running) {
         static const char modern[] = CALL("1", "," MODERN_META);
 
         (void) post(f, "2026-07-28", "tools/call", "later", modern);
+        ASSERT_FALSE(mcp_exchange_outlives_client(f->exchange));
         hang_up(f);
         ASSERT_EQ_UINT(f->n_cancelled, 1);
         (void) post(f, "2025-06-18", NULL, NULL, CALL("1", ",\"_meta\":{\"progressToken\":1}"));
+        ASSERT_TRUE(mcp_exchange_outlives_client(f->exchange));
         hang_up(f);
         ASSERT_EQ_UINT(f->n_cancelled, 1);
         ASSERT_EQ_UINT(mcp_peer_n_in_flight(f->peer), 1);

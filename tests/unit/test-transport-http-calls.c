@@ -146,7 +146,7 @@ TEST(slow_call_becomes_an_event_stream) {
         http_done(&h);
 }
 
-static void check_hangup(const char *headers, const char *body, unsigned n_cancelled) {
+static void check_hangup(const char *headers, const char *body, bool is_half, unsigned n_cancelled) {
         Http h;
         int fd;
 
@@ -154,26 +154,69 @@ static void check_hangup(const char *headers, const char *body, unsigned n_cance
         fd = http_connect(&h);
         post_on(&h, fd, headers, body);
         ASSERT_EQ_UINT(h.f.n_waiting, 1);
-        (void) safe_close(fd);
+        ASSERT_EQ_INT(is_half ? shutdown(fd, SHUT_WR) : close(fd), 0);
+        (void) fixture_run(&h.f);
+        if (n_cancelled == 0) { /* it waits for the answer, and learns by sending it that nobody listens */
+                ASSERT_EQ_UINT(listener_n_connections(h.listener), 1);
+                fixture_release(&h.f);
+        }
         for (unsigned i = 0; i < 200 && listener_n_connections(h.listener) > 0; i++)
                 (void) sd_event_run(h.f.event, 10 * USEC_PER_MSEC);
         ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
         ASSERT_EQ_UINT(h.f.n_cancelled, n_cancelled);
-        fixture_release(&h.f); /* nobody listens; nobody falls */
-        (void) fixture_run(&h.f);
+        ASSERT_EQ_UINT(h.f.n_waiting, 0);
+        if (is_half)
+                (void) safe_close(fd);
         http_done(&h);
 }
 
 TEST(hangup_cancels_a_modern_call_that_waits_for_json) {
-        check_hangup("Accept: application/json\r\n" MODERN, CALL_MODERN("wait", ""), 1);
+        check_hangup("Accept: application/json\r\n" MODERN, CALL_MODERN("wait", ""), false, 1);
 }
 
 TEST(hangup_cancels_a_modern_call_that_streams) {
-        check_hangup(MODERN, CALL_MODERN("wait", ",\"progressToken\":5"), 1);
+        check_hangup(MODERN, CALL_MODERN("wait", ",\"progressToken\":5"), false, 1);
+}
+
+/* Closing looks no different. */
+TEST(half_closed_client_of_a_modern_call_has_cancelled_it) {
+        check_hangup("Accept: application/json\r\n" MODERN, CALL_MODERN("wait", ""), true, 1);
+        check_hangup(MODERN, CALL_MODERN("wait", ",\"progressToken\":5"), true, 1);
 }
 
 TEST(hangup_does_not_cancel_a_call_of_the_handshake_era) {
-        check_hangup("", CALL("wait"), 0);
+        check_hangup("", CALL("wait"), false, 0);
+}
+
+/* As one that sends its request from a file. */
+TEST(half_closed_client_of_the_handshake_era_gets_its_answer) {
+        static const char *const accept[] = { "application/json", "text/event-stream" };
+        Http h;
+
+        http_init(&h, true, NULL);
+        for (size_t i = 0; i < ELEMENTSOF(accept); i++) {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+                int fd = http_connect(&h);
+                char header[64];
+                bool is_open = true;
+
+                (void) snprintf(header, sizeof(header), "Accept: %s\r\n", accept[i]);
+                post_on(&h, fd, header, CALL("wait"));
+                ASSERT_EQ_INT(shutdown(fd, SHUT_WR), 0);
+                ASSERT_TRUE(settle(&h, fd, &b));
+                ASSERT_EQ_UINT(h.f.n_waiting, 1);
+                fixture_release(&h.f);
+                for (unsigned k = 0; k < 100 && is_open; k++)
+                        is_open = settle(&h, fd, &b);
+                ASSERT_FALSE(is_open);
+                ASSERT_CONTAINS(b.data, "HTTP/1.1 200 ");
+                ASSERT_CONTAINS(b.data, RESULT);
+                (void) safe_close(fd);
+                (void) fixture_run(&h.f);
+                ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        }
+        ASSERT_EQ_UINT(h.f.n_cancelled, 0);
+        http_done(&h);
 }
 
 /* The session id out of a reply. */

@@ -28,9 +28,19 @@ static unsigned n_times(const Buffer *b, const char *what) {
         return n;
 }
 
-static void expect_refusal(const Buffer *b, unsigned n_before, const char *status, const char *message) {
+/* Nothing of the connection is left. */
+static void hang_up(Http *h, int fd) {
+        (void) safe_close(fd);
+        (void) fixture_run(&h->f);
+        ASSERT_EQ_UINT(listener_n_connections(h->listener), 0);
+}
+
+/* The last thing that comes, after n_before answers, and the end. */
+static void expect_refusal(Http *h, int fd, Buffer *b, unsigned n_before, const char *status,
+                           const char *message) {
         _cleanup_buffer_ Buffer body = BUFFER_INIT(0);
 
+        read_to_end(h, fd, b);
         ASSERT_EQ_INT(buffer_printf(&body,
                                     "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-31000,\"message\":\"%s\"}}",
                                     message), 0);
@@ -39,6 +49,7 @@ static void expect_refusal(const Buffer *b, unsigned n_before, const char *statu
         ASSERT_TRUE(b->n_bytes > body.n_bytes);
         ASSERT_EQ_STR(b->data + b->n_bytes - body.n_bytes, body.data);
         ASSERT_EQ_UINT(n_times(b, "html"), 0);
+        hang_up(h, fd);
 }
 
 /* The whole reply to what is not even a request: the status, an end, and a body that a client can read. */
@@ -50,17 +61,14 @@ TEST(bad_first_head_gets_a_json_rpc_error_and_the_end_of_its_connection) {
         http_init(&h, true, NULL);
         fd = http_connect(&h);
         fixture_send_str(&h.f, fd, "POST /mcp HTTP/2.0\r\n" H J BODY);
-        for (unsigned i = 0; i < 100 && settle(&h, fd, &b); i++)
-                ;
+        read_to_end(&h, fd, &b);
         ASSERT_EQ_STR(b.data, "HTTP/1.1 505 HTTP Version Not Supported\r\nConnection: close\r\n"
                               "Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n"
                               "Content-Length: 97\r\n\r\n"
                               "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-31000,\"message\":"
                               "\"Only HTTP/1.1 and HTTP/1.0 are spoken here.\"}}");
         ASSERT_EQ_UINT(listener_n_connections(h.listener), 1); /* until the client goes, or some seconds */
-        (void) safe_close(fd);
-        (void) fixture_run(&h.f);
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        hang_up(&h, fd);
 
         /* What is still on its way does not reset the answer away. */
         ASSERT_EQ_INT(buffer_append_str(&request, "POST /"), 0);
@@ -69,8 +77,7 @@ TEST(bad_first_head_gets_a_json_rpc_error_and_the_end_of_its_connection) {
         fd = http_connect(&h);
         fixture_send(&h.f, fd, request.data, request.n_bytes);
         buffer_consume(&b, b.n_bytes);
-        for (unsigned i = 0; i < 100 && settle(&h, fd, &b); i++)
-                ;
+        read_to_end(&h, fd, &b);
         ASSERT_CONTAINS(b.data, "HTTP/1.1 414 ");
         ASSERT_CONTAINS(b.data, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-31000,");
         (void) safe_close(fd);
@@ -88,13 +95,10 @@ TEST(half_a_head_and_the_end_is_told_too) {
         ASSERT_TRUE(settle(&h, fd, &b));
         ASSERT_EQ_UINT(b.n_bytes, 0);
         ASSERT_EQ_INT(shutdown(fd, SHUT_WR), 0);
-        for (unsigned i = 0; i < 100 && settle(&h, fd, &b); i++)
-                ;
+        read_to_end(&h, fd, &b);
         ASSERT_CONTAINS(b.data, "HTTP/1.1 400 ");
         ASSERT_CONTAINS(b.data, "The request ends within its head.");
-        (void) safe_close(fd);
-        (void) fixture_run(&h.f);
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        hang_up(&h, fd);
         http_done(&h);
 }
 
@@ -153,10 +157,7 @@ TEST(bad_later_head_gets_a_json_rpc_error_and_the_end_of_its_connection) {
                 ASSERT_TRUE(settle(&h, fd, &b));
                 ASSERT_EQ_STR(reply_body(&b), PONG);
                 fixture_send_str(&h.f, fd, table[i].text);
-                read_to_end(&h, fd, &b);
-                expect_refusal(&b, 1, table[i].status, table[i].message);
-                (void) safe_close(fd);
-                (void) fixture_run(&h.f);
+                expect_refusal(&h, fd, &b, 1, table[i].status, table[i].message);
 
                 /* And in the same packet as the good one. */
                 fd = http_connect(&h);
@@ -164,12 +165,8 @@ TEST(bad_later_head_gets_a_json_rpc_error_and_the_end_of_its_connection) {
                 ASSERT_EQ_INT(buffer_printf(&both, "%s%s", LINE H J BODY, table[i].text), 0);
                 fixture_send(&h.f, fd, both.data, both.n_bytes);
                 buffer_consume(&b, b.n_bytes);
-                read_to_end(&h, fd, &b);
+                expect_refusal(&h, fd, &b, 1, table[i].status, table[i].message);
                 ASSERT_EQ_UINT(n_times(&b, PONG), 1);
-                expect_refusal(&b, 1, table[i].status, table[i].message);
-                (void) safe_close(fd);
-                (void) fixture_run(&h.f);
-                ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
         }
         http_done(&h);
 }
@@ -187,11 +184,9 @@ TEST(bad_head_behind_a_request_that_runs_is_refused_after_its_answer) {
         ASSERT_EQ_UINT(b.n_bytes, 0);
         ASSERT_EQ_UINT(h.f.n_waiting, 1);
         fixture_release(&h.f);
-        read_to_end(&h, fd, &b);
+        expect_refusal(&h, fd, &b, 1, "HTTP/1.1 400 ",
+                       "This is no HTTP request. TLS is the business of a reverse proxy.");
         ASSERT_EQ_UINT(n_times(&b, RESULT), 1);
-        expect_refusal(&b, 1, "HTTP/1.1 400 ", "This is no HTTP request. TLS is the business of a reverse "
-                       "proxy.");
-        (void) safe_close(fd);
         http_done(&h);
 }
 
@@ -225,12 +220,8 @@ TEST(malformed_chunks_get_a_json_rpc_error_and_the_end_of_the_connection) {
                                 table[i / 2].body);
                 fixture_send_str(&h.f, fd, request);
                 buffer_consume(&b, b.n_bytes);
-                read_to_end(&h, fd, &b);
+                expect_refusal(&h, fd, &b, n_before, table[i / 2].status, table[i / 2].message);
                 ASSERT_EQ_UINT(n_times(&b, PONG), n_before);
-                expect_refusal(&b, n_before, table[i / 2].status, table[i / 2].message);
-                (void) safe_close(fd);
-                (void) fixture_run(&h.f);
-                ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
                 ASSERT_TRUE(!((HttpServer*) h.listener)->requests);
         }
         http_done(&h);
@@ -266,9 +257,7 @@ TEST(bad_chunk_after_an_early_refusal_is_answered_once) {
         /* Some versions of the library have not judged the head by then. */
         ASSERT_EQ_UINT(n_times(&b, "HTTP/1.1 401 ") + n_times(&b, "HTTP/1.1 400 "), 1);
         ASSERT_EQ_UINT(n_times(&b, "HTTP/1.1 "), 1);
-        (void) safe_close(fd);
-        (void) fixture_run(&h.f);
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        hang_up(&h, fd);
         http_done(&h);
 }
 
@@ -283,11 +272,7 @@ TEST(half_a_body_and_the_end_is_told) {
         ASSERT_TRUE(settle(&h, fd, &b));
         ASSERT_EQ_UINT(b.n_bytes, 0);
         ASSERT_EQ_INT(shutdown(fd, SHUT_WR), 0);
-        read_to_end(&h, fd, &b);
-        expect_refusal(&b, 0, "HTTP/1.1 400 ", "The request ends within its body.");
-        (void) safe_close(fd);
-        (void) fixture_run(&h.f);
-        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        expect_refusal(&h, fd, &b, 0, "HTTP/1.1 400 ", "The request ends within its body.");
         http_done(&h);
 }
 
@@ -349,13 +334,11 @@ TEST(many_headers_cookies_and_parameters_are_answered_or_refused_in_json) {
                 if (i % 2 == 0) {
                         ASSERT_TRUE(settle(&h, fd, &b));
                         ASSERT_EQ_STR(reply_body(&b), PONG);
-                } else {
-                        read_to_end(&h, fd, &b);
-                        expect_refusal(&b, 0, "HTTP/1.1 431 ",
+                        hang_up(&h, fd);
+                } else
+                        expect_refusal(&h, fd, &b, 0, "HTTP/1.1 431 ",
                                        "The request has more headers, cookies and parameters of its address "
                                        "than the server takes.");
-                }
-                (void) safe_close(fd);
         }
         http_done(&h);
 }
@@ -376,9 +359,7 @@ TEST(trailers_that_trickle_have_a_deadline) {
         http_connection_sweep(s->connections, s->requests->started_usec + HTTP_BODY_USEC_MAX);
         ASSERT_TRUE(settle(&h, fd, &b));
         http_connection_sweep(s->connections, s->requests->started_usec + HTTP_BODY_USEC_MAX + 1);
-        read_to_end(&h, fd, &b);
-        expect_refusal(&b, 0, "HTTP/1.1 408 ", "The body of the request comes too slowly.");
-        (void) safe_close(fd);
+        expect_refusal(&h, fd, &b, 0, "HTTP/1.1 408 ", "The body of the request comes too slowly.");
         http_done(&h);
 }
 
@@ -409,6 +390,56 @@ TEST(large_answer_comes_whole_to_a_client_that_reads_late) {
         http_done(&h);
 }
 
+/* The library is done with it long before the client has it, and nobody may end the connection meanwhile. */
+TEST(answer_is_not_cut_short_by_the_end_of_input_or_a_drain_or_a_sweep) {
+        enum { END_OF_INPUT, DRAIN, SWEEP, _WHAT_MAX };
+
+        for (unsigned what = 0; what < _WHAT_MAX; what++) {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+                uint64_t deadline = now_monotonic_usec() + 20 * USEC_PER_SEC;
+                int fd, small = 32768;
+                HttpConnection *c;
+                bool is_open = true;
+                Http h;
+
+                http_init(&h, true, NULL);
+                ((HttpServer*) h.listener)->headers_usec = 1;
+                fd = http_connect(&h);
+                ASSERT_EQ_INT(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+                post_on(&h, fd, "Accept: application/json\r\n", CALL("big"));
+                c = ((HttpServer*) h.listener)->connections;
+                ASSERT_EQ_INT(setsockopt(c->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+                fixture_release(&h.f);
+                for (void *room; c->state != RELAY_HEAD || c->stalled_since_usec == 0;) {
+                        ssize_t n;
+
+                        ASSERT_TRUE(now_monotonic_usec() < deadline);
+                        ASSERT_EQ_INT(buffer_reserve(&b, 4096, &room), 0);
+                        n = read(fd, room, 4096);
+                        buffer_commit(&b, n > 0 ? (size_t) n : 0);
+                        (void) sd_event_run(h.f.event, n > 0 ? 0 : USEC_PER_MSEC);
+                }
+                if (what == END_OF_INPUT)
+                        ASSERT_EQ_INT(shutdown(fd, SHUT_WR), 0);
+                else if (what == DRAIN)
+                        listener_drain(h.listener);
+                else
+                        http_connection_sweep(c, now_monotonic_usec());
+                (void) fixture_run(&h.f);
+                while (is_open && !strstr(b.data + b.n_bytes - 4, "\"]}}")) {
+                        ASSERT_TRUE(now_monotonic_usec() < deadline);
+                        is_open = fixture_receive(&h.f, fd, &b);
+                        (void) sd_event_run(h.f.event, USEC_PER_MSEC);
+                }
+                ASSERT_TRUE(strstr(b.data + b.n_bytes - 4, "\"]}}"));
+                ASSERT_TRUE(b.n_bytes > MIB);
+                if (what != SWEEP)
+                        read_to_end(&h, fd, &b);
+                (void) safe_close(fd);
+                http_done(&h);
+        }
+}
+
 TEST(waiting_connections_end_with_the_listener_and_when_it_drains) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         int silent, half, refused;
@@ -424,8 +455,8 @@ TEST(waiting_connections_end_with_the_listener_and_when_it_drains) {
                 ASSERT_EQ_UINT(listener_n_connections(h.listener), 3);
                 if (i == 0) {
                         listener_drain(h.listener);
-        while (listener_n_connections(h.listener) > 0) /* until HTTP_FRESH_USEC */
-                ASSERT_TRUE(sd_event_run(h.f.event, UINT64_MAX) >= 0);
+                        while (listener_n_connections(h.listener) > 0) /* until HTTP_FRESH_USEC */
+                                ASSERT_TRUE(sd_event_run(h.f.event, UINT64_MAX) >= 0);
                         ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
                         ASSERT_FALSE(settle(&h, silent, &b));
                 }
@@ -462,9 +493,7 @@ TEST(slow_heads_are_told_and_silent_connections_end) {
                 ASSERT_EQ_UINT(listener_n_connections(h.listener), i == 0 ? 3 : i == 1 ? 2 : 1);
         }
         ASSERT_FALSE(settle(&h, silent, &none));
-        read_to_end(&h, slow, &b);
-        expect_refusal(&b, 0, "HTTP/1.1 408 ", "The head of the request comes too slowly.");
-        (void) safe_close(slow);
+        expect_refusal(&h, slow, &b, 0, "HTTP/1.1 408 ", "The head of the request comes too slowly.");
         (void) safe_close(silent);
         (void) safe_close(refused);
         http_done(&h);
