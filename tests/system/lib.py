@@ -64,7 +64,6 @@ def timeout(seconds):
 vm_only = _mark(vm_only=True)       # breaks the machine, or asks for more than a container may do
 also_vm = _mark(also_vm=True)       # runs in the vm too although a container could have run it
 slow = _mark(slow=True)             # left out by run.py --quick
-one_release = needs("systemd>=257", "systemd<258")      # of what neither systemd nor a library decides, and takes long
 
 
 @functools.cache
@@ -97,6 +96,7 @@ _CONDITIONS = {
     "science": functools.cache(_has_science),
     "user-manager-257": _has_user_manager,
 }
+one_release = needs("systemd>=257", "systemd<258")      # of what neither systemd nor a library decides, and takes long
 
 
 def unmet(names):
