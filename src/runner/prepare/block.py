@@ -96,8 +96,18 @@ def find_block(script, findings):
                            f"{block.first}. Put everything into one.", i + 1, 1)
         elif is_script:
             block = Block(lines, i + 1, closing - 1)
+        else:
+            report_swallowed(lines, i, closing, findings)
         i = closing + 1
     return block
+
+
+def report_swallowed(lines, opening, closing, findings):
+    """By the standard it is content of the other block; who wrote it meant something else."""
+    if "# /// script" in lines[opening + 1:closing]:
+        at = lines.index("# /// script", opening + 1) + 1
+        findings.warning("block", f"Line {at} opens no block, for it is inside the one that opens in line {opening + 1}. Blocks "
+                         "are separated by a line that is not a comment.", at, 1)
 
 
 def report_nearly(line, i, findings):

@@ -82,6 +82,13 @@ def test_a_block_of_another_type_is_left_alone():
     equal(parse("# /// other\n# this is = not [TOML\n# /// script\n# ///\n\n" + BLOCK.format('"a"'))["requirements"], ["a"])
 
 
+def test_a_block_that_another_one_swallows_is_told():
+    script = "# /// other\n# x = 1\n" + BLOCK.format('"a"')
+    equal((parse(script)["requirements"], findings(script)), ([], [("warning", "block", 3, 1)]))
+    contains(messages(script), "Line 3 opens no block, for it is inside the one that opens in line 1. Blocks are separated")
+    equal(findings("# /// other\n# script\n# ///\n"), [])
+
+
 def test_two_blocks():
     equal(findings(BLOCK.format('"a"') + "\n" + BLOCK.format('"b"')), [("error", "block", 5, 1)])
     contains(messages(BLOCK.format('"a"') + "\n" + BLOCK.format('"b"')), "second 'script' block in line 5")
