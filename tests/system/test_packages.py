@@ -26,6 +26,9 @@ def attempt(call, *arguments):
 def said(*command):
     done = subprocess.run(command, capture_output=True, text=True)
     return done.stdout.strip(), done.returncode
+def said_no(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    return done.stdout + done.stderr.splitlines()[0].split(": ")[-1], done.returncode
 print(json.dumps({
     "executable": [sys.executable, sys.prefix, sys.argv],
     "network": [attempt(socket.create_connection, ("127.0.0.1", PORT), 5), os.stat("/proc/self/ns/net").st_ino],
@@ -35,7 +38,9 @@ print(json.dumps({
     "script": said("mx-demo"),
     "child": said(sys.executable, "-c", "import mx_base; print(mx_base.x)"),
     "python3": said("python3", "-c", "import sys; print(sys.prefix)"),
-    "pip": said("pip", "install", "six")[1], "uv": said("uv", "--version")[1],
+    "installers": {" ".join(command[:2]): said_no(*command) for command in (
+        ("pip", "install", "six"), ("pip3", "install", "six"), ("uv", "pip", "install", "six"), ("uv", "run", "main.py"),
+        ("uvx", "ruff"), ("python3", "-m", "pip", "install", "six"))},
     "sets": attempt(os.listdir, "/var/lib/mcp-exec/sets"),
 }))
 """
@@ -52,7 +57,9 @@ def expected(seen):
     assert seen["write"] == ["OSError", "OSError", "OSError"] and seen["unlink"] == "OSError", seen
     assert seen["compiled"] is True, seen
     assert seen["script"] == ["demo 2.0", 0] and seen["child"] == ["1", 0] and seen["python3"] == ["/env", 0], seen
-    assert seen["pip"] == 1 and seen["uv"] == 1, seen
+    stub = ["Packages cannot be installed from inside a run, for there is no network in this sandbox.", 1]
+    assert seen["installers"] == {**dict.fromkeys(("pip install", "pip3 install", "uv pip", "uv run", "uvx ruff"), stub),
+                                  "python3 -m": ["No module named pip", 1]}, seen
 
 
 @timeout(180)

@@ -134,6 +134,31 @@ def test_an_interpreter_that_is_not_installed_is_downloaded_and_named():
             assert "No interpreter fits" in refusal(client, script=block)
 
 
+@timeout(180)
+@one_release
+def test_another_index_and_a_date_by_settings_and_by_the_script():
+    script = "import mx_timed; print(mx_timed.x)"
+    block = "# /// script\n# dependencies = ['mx-timed']\n# [tool.uv]\n# exclude-newer = '%s'\n# ///\n"
+    with wheels.Index() as own:
+        for version, time in ("1", "2024-01-10T00:00:00Z"), ("2", "2024-06-01T00:00:00Z"), ("3", "2025-01-01T00:00:00Z"):
+            own.add(wheels.wheel("mx-timed", version, {"mx_timed.py": f"x = {version}\n"}), time=time)
+        with packages(f"ExtraIndexUrls={own.url}", "ExcludeNewer=2024-12-31", "AllowToolUv=yes") as index, Client() as client:
+            assert output(client, script, "mx-timed") == "2\n"
+            assert output(client, block % "2024-02-01T00:00:00Z" + script) == "1\n"
+            # The script may go back behind the administrator's date, and not beyond.
+            assert output(client, block % "2026-01-01T00:00:00Z" + script) == "2\n"
+            text = refusal(client, script=block % "2023-01-01T00:00:00Z")
+            assert "No version fits" in text and "date" in text, text
+            assert "/simple/mx-timed/" in own.requests and "/simple/mx-timed/" not in index.requests, index.requests
+            assert len(complete()) == 2, names()
+        # Another answer to the same question, as soon as a setting is another.
+        with packages(f"ExtraIndexUrls={own.url}"), Client() as client:
+            assert output(client, script, "mx-timed") == "3\n"
+            assert "configure the resolver" in refusal(client, script=block % "2024-02-01T00:00:00Z")
+        with packages(), Client() as client:
+            assert "knows no such package" in refusal(client, "mx-timed")
+
+
 # --- builds ---------------------------------------------------------------------------------------------------------------
 
 # Each is one attempt; what comes of it is in the report.
