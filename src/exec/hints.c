@@ -284,8 +284,24 @@ static int add_other_hints(const char *line, char ***hints) {
         return 0;
 }
 
+static int say_no_pip(const HintFacts *f, char ***hints) {
+        if (!f->can_declare)
+                return strv_extend(hints, "There is no pip here, and no network that it could use.");
+        return strv_extend(hints, "There is no pip here: programs declare the packages they need, in a "
+                                  "\"# /// script\" block at their top or in the argument dependencies of "
+                                  "execute_python.");
+}
+
+/* "!pip install", "%uv pip install" and so on. */
+static bool is_installing(const char *line) {
+        size_t n = strcspn(line, "\n");
+        const char *install = memmem(line, n, " install", strlen(" install"));
+
+        return install && memmem(line, (size_t) (install - line), "pip", strlen("pip"));
+}
+
 /* A SyntaxError shows the line that it is about. */
-static int add_syntax_hints(const char *line, const char *context, char ***hints) {
+static int add_syntax_hints(const char *line, const char *context, const HintFacts *f, char ***hints) {
         const char *at = NULL;
 
         if (strncmp(line, "SyntaxError: ", strlen("SyntaxError: ")) != 0)
@@ -299,6 +315,8 @@ static int add_syntax_hints(const char *line, const char *context, char ***hints
         if (strncmp(at, "```", 3) == 0)
                 return strv_extend(hints, "The program begins or ends with a fence of Markdown (```): send "
                                           "it without.");
+        if ((*at == '!' || *at == '%') && is_installing(at))
+                return say_no_pip(f, hints);
         if (*at == '!' || *at == '%')
                 return strv_extend(hints, "Lines that begin with \"!\" or \"%\" are commands of a notebook; "
                                           "this is Python alone, which has subprocess for other programs.");
@@ -307,13 +325,7 @@ static int add_syntax_hints(const char *line, const char *context, char ***hints
 
 /* From "python -m pip", wherever it was called: other programs tell the reason before the last line. */
 static int add_pip_hint(const char *context, const HintFacts *f, char ***hints) {
-        if (!strstr(context, ": No module named pip\n"))
-                return 0;
-        if (!f->can_declare)
-                return strv_extend(hints, "There is no pip here, and no network that it could use.");
-        return strv_extend(hints, "There is no pip here: programs declare the packages they need, in a "
-                                  "\"# /// script\" block at their top or in the argument dependencies of "
-                                  "execute_python.");
+        return strstr(context, ": No module named pip\n") ? say_no_pip(f, hints) : 0;
 }
 
 int hints_from_stderr(const Capture *err, const HintFacts *facts, char **ret_cause, char ***ret_hints) {
@@ -358,7 +370,7 @@ int hints_from_stderr(const Capture *err, const HintFacts *facts, char **ret_cau
                 if (r == 0 && !hints)
                         r = add_other_hints(line, &hints);
                 if (r == 0 && !hints)
-                        r = add_syntax_hints(line, context.data ?: "", &hints);
+                        r = add_syntax_hints(line, context.data ?: "", facts, &hints);
                 if (r == 0 && !hints)
                         r = add_pip_hint(context.data ?: "", facts, &hints);
                 if (r < 0)

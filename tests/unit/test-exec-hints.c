@@ -195,6 +195,10 @@ TEST(hints_name_limits_and_walls) {
         }
 }
 
+#define DECLARE                                                                                    \
+        "There is no pip here: programs declare the packages they need, in a \"# /// script\" block " \
+        "at their top or in the argument dependencies of execute_python."
+
 TEST(hints_say_what_a_script_is_not) {
         static const struct {
                 const char *text, *hint;
@@ -209,14 +213,17 @@ TEST(hints_say_what_a_script_is_not) {
                   "A script is not a notebook: put what awaits into an async function, and call it with "
                   "asyncio.run()." },
                 { "  File \"main.py\", line 1\n    !pip install x\n    ^\nSyntaxError: invalid syntax\n",
+                  DECLARE },
+                { "  File \"main.py\", line 1\n    %uv pip install x\n    ^\nSyntaxError: invalid syntax\n",
+                  DECLARE },
+                { "  File \"main.py\", line 1\n    !ls x install\n    ^\nSyntaxError: invalid syntax\n",
                   "Lines that begin with \"!\" or \"%\" are commands of a notebook; this is Python "
                   "alone, which has subprocess for other programs." },
                 { "  File \"main.py\", line 1\n    ```python\n    ^\nSyntaxError: invalid syntax\n",
                   "The program begins or ends with a fence of Markdown (```): send it without." },
                 { "/usr/bin/python3: No module named pip\nsubprocess.CalledProcessError: Command '['py', "
                   "'-m', 'pip']' returned non-zero exit status 1.\n",
-                  "There is no pip here: programs declare the packages they need, in a \"# /// script\" "
-                  "block at their top or in the argument dependencies of execute_python." },
+                  DECLARE },
         };
         const HintFacts facts = { .can_declare = true };
 
@@ -226,6 +233,21 @@ TEST(hints_say_what_a_script_is_not) {
                 ASSERT_EQ_STR(a.cause, NULL);
                 ASSERT_TRUE(a.hints && a.hints[0] && !a.hints[1]);
                 ASSERT_EQ_STR(a.hints[0], cases[i].hint);
+                answer_done(&a);
+        }
+}
+
+TEST(hints_do_not_send_to_pip_who_cannot_declare) {
+        static const char *const texts[] = {
+                "  File \"main.py\", line 1\n    !pip install x\n    ^\nSyntaxError: invalid syntax\n",
+                "/usr/bin/python3: No module named pip\nCalledProcessError: exit status 1.\n",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(texts); i++) {
+                Answer a = ask_facts(texts[i], &(const HintFacts) {});
+
+                ASSERT_TRUE(a.hints && a.hints[0] && !a.hints[1]);
+                ASSERT_EQ_STR(a.hints[0], "There is no pip here, and no network that it could use.");
                 answer_done(&a);
         }
 }
