@@ -60,20 +60,43 @@ static void reap(HttpConnection *c) {
         listener_connection_closed(l);
 }
 
-void http_connection_to_tail(HttpConnection *c) {
-        HttpConnection **to;
+static void move_to(HttpConnection *c, HttpConnection ***end) {
+        *c->to_this = c->next;
+        if (c->next)
+                c->next->to_this = c->to_this;
+        c->next = NULL;
+        c->to_this = *end;
+        **end = c;
+        *end = &c->next;
+}
+
+static HttpConnection** tail_of(HttpServer *s) {
+        HttpConnection **end = &s->connections;
+
+        while (*end)
+                end = &(*end)->next;
+        return end;
+}
+
+/* Of connections that nobody owns yet, those from one address have one. */
+static bool has_same_owner(const HttpConnection *a, const HttpConnection *b) {
+        return streq(a->owner, b->owner) &&
+               (a->owner[0] != 0 || memcmp(&a->address, &b->address, sizeof(a->address)) == 0);
+}
+
+void http_connection_had_turn(HttpConnection *c) {
+        HttpConnection *moved = NULL, **end = &moved, *next;
 
         assert(c);
 
-        if (!c->next)
-                return;
-        *c->to_this = c->next;
-        c->next->to_this = c->to_this;
-        for (to = &c->next->next; *to; to = &(*to)->next)
-                ;
-        *to = c;
-        c->to_this = to;
-        c->next = NULL;
+        for (HttpConnection *i = c->server->connections; i; i = next) {
+                next = i->next;
+                if (i != c && has_same_owner(i, c))
+                        move_to(i, &end);
+        }
+        move_to(c, &end);
+        moved->to_this = tail_of(c->server);
+        *moved->to_this = moved;
 }
 
 void http_connection_unsettle(HttpConnection *c) {
@@ -217,12 +240,33 @@ static void find_pair(HttpConnection *c) {
         http_relay_input(c);
 }
 
+/* As many as the library gets at a time. Each changes the order of the list. */
+static void give_turns(HttpServer *s) {
+        while (s->has_waiting && s->n_passed < HTTP_REQUESTS_PER_RUN) {
+                HttpConnection *c = s->connections;
+
+                while (c && !c->is_waiting)
+                        c = c->next;
+                s->has_waiting = c;
+                if (!c)
+                        return;
+                c->is_waiting = false;
+                s->turn = c;
+                http_relay_input(c);
+                s->turn = NULL;
+                reap(c);
+        }
+        if (s->has_waiting)
+                http_server_kick(s);
+}
+
 void http_connections_settle(HttpServer *s) {
         assert(s);
 
-        if (!s->is_unsettled && s->n_unpaired == 0)
+        if (!s->is_unsettled && s->n_unpaired == 0 && !s->has_waiting)
                 return;
         s->is_unsettled = false;
+        s->has_waiting = true; /* a turn changes the order of the list: there is none before its end */
         for (HttpConnection *c = s->connections, *next; c; c = next) {
                 next = c->next;
                 if (s->n_unpaired > 0)
@@ -231,6 +275,7 @@ void http_connections_settle(HttpServer *s) {
                         settle(c);
                 reap(c);
         }
+        give_turns(s);
 }
 
 void http_connection_drain(HttpConnection *c, bool is_due) {
@@ -307,11 +352,8 @@ int http_connection_new(HttpServer *s, int fd, const struct sockaddr *address) {
                 return r;
         }
         http_limits_admit(c, address);
-        c->next = s->connections;
-        c->to_this = &s->connections;
-        if (c->next)
-                c->next->to_this = &c->next;
-        s->connections = c;
+        c->to_this = tail_of(s);
+        *c->to_this = c;
         listener_connection_opened(&s->listener);
         /* Most clients have written by now. */
         http_relay_input(c);

@@ -29,6 +29,7 @@ struct HttpConnection {
         bool is_hung_up;              /* the client sends no more, or is gone */
         bool is_gone;                 /* certainly the latter */
         bool is_ending, is_unsettled; /* settled when the library has run */
+        bool is_waiting;              /* for its turn to pass a whole request */
         unsigned n_pieces;            /* of the head, and how much of it there is */
         size_t n_head_bytes, n_drained_bytes;
         uint64_t dropping_since_usec, stalled_since_usec; /* the latter 0: it takes what we send */
@@ -61,7 +62,8 @@ void http_connections_settle(HttpServer *s); /* the library has run */
 void http_connection_drain(HttpConnection *c, bool is_due);
 void http_connection_sweep(HttpConnection *c, uint64_t now_usec); /* c may be invalid afterwards */
 
-void http_connection_to_tail(HttpConnection *c); /* of the server's list */
+/* It had its turn: it, and before it all others with its owner, go to the tail of the server's list. */
+void http_connection_had_turn(HttpConnection *c);
 
 /* Whole requests that the library gets before it is run. */
 #define HTTP_REQUESTS_PER_RUN 8

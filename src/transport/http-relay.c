@@ -247,16 +247,19 @@ static bool relay_head(HttpConnection *c) {
 }
 
 /* The library answers all requests that it has within one call, and nobody's deadline is kept meanwhile. So
- * it gets some at a time, and of the clients that wait the one that was served longest ago comes next. */
+ * it gets some at a time, and of the clients that wait the one whose owner was served longest ago comes
+ * next: somebody's many connections delay each other, and nobody else's. */
 static bool may_pass_last_piece(HttpConnection *c) {
         HttpServer *s = c->server;
 
-        if (s->n_passed >= HTTP_REQUESTS_PER_RUN) {
-                http_connection_unsettle(c);
+        if (s->turn != c && (s->has_waiting || s->n_passed >= HTTP_REQUESTS_PER_RUN)) {
+                if (!s->has_waiting)
+                        http_server_kick(s);
+                c->is_waiting = s->has_waiting = true;
                 return false;
         }
         s->n_passed++;
-        http_connection_to_tail(c);
+        http_connection_had_turn(c);
         return true;
 }
 

@@ -47,6 +47,8 @@ typedef struct HttpServer {
         size_t n_unpaired;  /* connections that wait for descriptors */
         bool is_unsettled;  /* one of the connections is */
         unsigned n_passed;  /* whole requests, since the library has run */
+        bool has_waiting;   /* other connections have whole requests and wait for their turn, … */
+        HttpConnection *turn; /* … which this one has */
         HttpRequest *requests;
         HttpEvents *events;
         size_t body_bytes_max;

@@ -40,7 +40,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
                 r = http_head_check(text, n, &head, &piecewise);
         while (r == HTTP_HEAD_E_INCOMPLETE && n++ < n_bytes);
         FUZZ_CHECK(r == verdict && fault.status == piecewise.status && fault.message == piecewise.message);
-        if (verdict == 0)
+        if (verdict == 0) {
                 check_good(text, n_bytes);
+                FUZZ_CHECK(!head.is_absolute || memmem(text, n_bytes, "://", 3));
+        }
         return 0;
 }

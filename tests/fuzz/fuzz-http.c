@@ -47,6 +47,7 @@ static void check_headers(const char *text) {
                 return;
         (void) http_accepts(text);
         (void) http_is_json(text);
+        FUZZ_CHECK(http_is_identity(text) == (s[0] == 0 || strcasecmp(s, "identity") == 0));
         if (http_host_is_allowed(text, NULL, NULL))
                 FUZZ_CHECK(is_plainly_local(s));
         if (http_origin_is_allowed(text, NULL)) {

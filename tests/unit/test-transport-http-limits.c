@@ -131,18 +131,20 @@ TEST(one_address_has_its_share_of_connections_only) {
         http_done(&h);
 }
 
+/* Of the tokens "4" and "5". */
+static const char tokens_text[] =
+        "token a sha256:4b227777d4dd1fc61c6f884f48641d02b4d121d3fd328cb08b5531fcacdabf8a delegate\n"
+        "token b sha256:ef2d127de37b942baad06145e54b0c619a1f22327b2ebbcfbec78f5564afe39d\n";
+
 /* Whatever address they come from: behind a proxy all have one. */
 TEST(one_token_cannot_lock_out_the_others) {
-        static const char text[] =
-                "token a sha256:4b227777d4dd1fc61c6f884f48641d02b4d121d3fd328cb08b5531fcacdabf8a delegate\n"
-                "token b sha256:ef2d127de37b942baad06145e54b0c619a1f22327b2ebbcfbec78f5564afe39d\n";
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
         int fds[5];
         Http h;
 
         http_init(&h, false, NULL);
         h.settings->max_connections = 4;
-        h.access = access_from(text);
+        h.access = access_from(tokens_text);
         listener_reload(h.listener, h.settings, h.access);
         for (size_t i = 0; i < 4; i++) { /* naming users makes no difference */
                 char headers[64];
@@ -180,6 +182,67 @@ TEST(one_token_cannot_lock_out_the_others) {
         ASSERT_EQ_STR(reply_body(&b), PONG);
         for (size_t i = 1; i < ELEMENTSOF(fds); i++)
                 (void) safe_close(fds[i]);
+        http_done(&h);
+}
+
+static bool has_input(int fd) {
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+
+        return poll(&p, 1, 0) > 0;
+}
+
+/* Of those who wait the one whose owner was served longest ago comes next, be its connection new or not. */
+TEST(many_connections_of_one_token_do_not_delay_the_request_of_another) {
+        static const char request[] = "POST /mcp HTTP/1.1\r\n" H J "X-MCP-AUTH: %s\r\n" BODY;
+        char busy[sizeof(request)], other[sizeof(request)];
+        Http h;
+
+        (void) snprintf(busy, sizeof(busy), request, "4");
+        (void) snprintf(other, sizeof(other), request, "5");
+        http_init(&h, false, NULL);
+        h.access = access_from(tokens_text);
+        listener_reload(h.listener, h.settings, h.access);
+        for (unsigned is_new = 0; is_new < 2; is_new++) {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+                int fds[60], fd = -EBADF;
+                unsigned n_answered = 0;
+
+                for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                        fds[i] = http_connect(&h);
+                        buffer_consume(&b, b.n_bytes);
+                        fixture_send_str(&h.f, fds[i], busy);
+                        (void) settle(&h, fds[i], &b);
+                        ASSERT_EQ_STR(reply_body(&b), PONG);
+                }
+                fd = http_connect(&h);
+                buffer_consume(&b, b.n_bytes);
+                if (!is_new) { /* the last one who was served */
+                        fixture_send_str(&h.f, fd, other);
+                        (void) settle(&h, fd, &b);
+                        ASSERT_EQ_STR(reply_body(&b), PONG);
+                }
+                for (size_t i = 0; i < ELEMENTSOF(fds); i++)
+                        ASSERT_TRUE(write(fds[i], busy, strlen(busy)) > 0);
+                for (unsigned i = 0; i < 10000 && !((HttpServer*) h.listener)->has_waiting; i++)
+                        (void) sd_event_run(h.f.event, 10 * USEC_PER_MSEC);
+                ASSERT_TRUE(write(fd, other, strlen(other)) > 0);
+                for (unsigned i = 0; i < 10000 && !has_input(fd); i++)
+                        (void) sd_event_run(h.f.event, 10 * USEC_PER_MSEC);
+                ASSERT_TRUE(has_input(fd));
+                for (size_t i = 0; i < ELEMENTSOF(fds); i++)
+                        n_answered += has_input(fds[i]);
+                ASSERT_TRUE(n_answered <= 4 * HTTP_REQUESTS_PER_RUN);
+                /* The rest comes, too. */
+                for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                        buffer_consume(&b, b.n_bytes);
+                        (void) settle(&h, fds[i], &b);
+                        ASSERT_EQ_STR(reply_body(&b), PONG);
+                        (void) safe_close(fds[i]);
+                }
+                (void) safe_close(fd);
+                (void) fixture_run(&h.f);
+                ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        }
         http_done(&h);
 }
 
