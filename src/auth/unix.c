@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Who may use the Unix socket. The kernel names the peer's uid; its groups are looked up in the group
- * database at each connect, so that `adduser alice mcp-exec` works at once: the supplementary groups of a
+ * database at each connect, so that `gpasswd -a alice mcp-exec` works at once: the supplementary groups of a
  * running session are those of its login. */
 
 #include "auth/auth.h"
@@ -155,6 +155,7 @@ bool auth_uid_is_in(uid_t uid, const char *group) {
 
 static int refusal(const Settings *s, uid_t uid, const UserEntry *u, char **reterr_message) {
         const char *group = s->allow_groups ? s->allow_groups[0] : NULL;
+        _cleanup_free_ char *user_word = NULL, *group_word = NULL;
         char name[280];
         gid_t gid;
         int r;
@@ -165,12 +166,16 @@ static int refusal(const Settings *s, uid_t uid, const UserEntry *u, char **rete
         else
                 (void) snprintf(name, sizeof(name), "uid %lu", (unsigned long) uid);
 
-        if (u->is_known && group && group_gid(group, &gid))
-                r = str_printf(reterr_message,
-                               "%s may not use this mcp-exec service. The administrator can allow it with "
-                               "\"adduser %s %s\"; no new login is needed.",
-                               name, u->entry.pw_name, group);
-        else if (u->is_known && group)
+        if (u->is_known && group && group_gid(group, &gid)) {
+                r = str_quote_for_shell(u->entry.pw_name, &user_word);
+                if (r >= 0)
+                        r = str_quote_for_shell(group, &group_word);
+                if (r >= 0)
+                        r = str_printf(reterr_message,
+                                       "%s may not use this mcp-exec service. The administrator can allow "
+                                       "it with \"gpasswd -a %s %s\"; no new login is needed.",
+                                       name, user_word, group_word);
+        } else if (u->is_known && group)
                 r = str_printf(reterr_message,
                                "%s may not use this mcp-exec service. Its AllowGroups= names \"%s\", and "
                                "there is no such group.",

@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/buffer.h"
+
 char** strv_free(char **l) {
         for (char **s = l; s && *s; s++)
                 free(*s);
@@ -141,4 +143,23 @@ int str_copy(char **ret, const char *s) {
         free(*ret);
         *ret = copy;
         return 0;
+}
+
+int str_quote_for_shell(const char *s, char **ret) {
+        static const char plain[] =
+                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        bool is_plain;
+        int r;
+
+        assert(s);
+        assert(ret);
+
+        is_plain = *s && s[strspn(s, plain)] == 0;
+        r = buffer_append_str(&b, is_plain ? s : "'");
+        for (; !is_plain && *s && r >= 0; s++)
+                r = *s == '\'' ? buffer_append_str(&b, "'\\''") : buffer_append(&b, s, 1);
+        if (!is_plain && r >= 0)
+                r = buffer_append_str(&b, "'");
+        return r < 0 ? r : buffer_steal(&b, ret, NULL);
 }

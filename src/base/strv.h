@@ -27,3 +27,7 @@ int strv_split(const char *s, char ***ret);
 /* asprintf() that returns 0 or -ENOMEM and leaves *ret alone on failure. */
 int str_printf(char **ret, const char *format, ...) _printf_(2, 3);
 int str_copy(char **ret, const char *s); /* replaces *ret, freeing the old string; s may be NULL */
+
+/* One word of a command line that somebody pastes into a shell: in single quotes where it needs them. Leaves
+ * *ret alone on failure. Returns 0 or -ENOMEM. */
+int str_quote_for_shell(const char *s, char **ret);

@@ -15,7 +15,7 @@ typedef struct Problem {
 /* The two remedies that recur. */
 #define REMEDY_SYSTEM_SERVICE                                                                               \
         "Use the system service: \"sudo systemctl enable --now mcp-exec.socket\" and "                      \
-        "\"sudo adduser USER mcp-exec\" with the user's name"
+        "\"sudo gpasswd -a USER mcp-exec\" with the user's name"
 #define REMEDY_JOURNAL "See the journal: journalctl -b -u mcp-exec-launcher.service"
 
 /* Fills p and returns -error, so that `return problem_set(…)` both tells and fails. p may be NULL. */

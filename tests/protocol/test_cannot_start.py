@@ -143,7 +143,7 @@ def test_stdio_beside_a_service_that_cannot_start_says_that_and_not_that_a_user_
         text = result["content"][0]["text"]
         assert result["isError"] is True, result
         assert text.startswith('Nothing was run: the system service answers "mcp-exec cannot start: why."'), text
-        assert "manager" not in text and "adduser" not in text, text
+        assert "manager" not in text and "gpasswd" not in text, text
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ TEST(others_are_told_what_the_administrator_does) {
         ASSERT_EQ_STR(who(UID_NOBODY, "", "daemon"),
                       "user nobody (uid 65534) may not use this mcp-exec service. The administrator can "
                       "allow it with "
-                      "\"adduser nobody daemon\"; no new login is needed.");
+                      "\"gpasswd -a nobody daemon\"; no new login is needed.");
         ASSERT_CONTAINS(who(UID_NOBODY, "", ""), "AllowUsers=");
         ASSERT_CONTAINS(who(UID_NOBODY, "daemon", "daemon"), "may not use");
 }

@@ -56,6 +56,28 @@ TEST(str_copy_replaces_also_by_null) {
         ASSERT_EQ_STR(s, NULL);
 }
 
+TEST(a_word_is_quoted_for_a_shell_only_where_it_must_be) {
+        static const struct {
+                const char *word, *expected;
+        } cases[] = {
+                { "alice",               "alice"                          },
+                { "/run/a-b_c.sock",     "/run/a-b_c.sock"                },
+                { "",                    "''"                             },
+                { "domain users",        "'domain users'"                 },
+                { "DOM\\alice",          "'DOM\\alice'"                   },
+                { "it's; rm -rf $HOME",  "'it'\\''s; rm -rf $HOME'"       },
+                { "`id`",                "'`id`'"                         },
+                { "~root",               "'~root'"                        },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *s = NULL;
+
+                ASSERT_EQ_INT(str_quote_for_shell(cases[i].word, &s), 0);
+                ASSERT_EQ_STR(s, cases[i].expected);
+        }
+}
+
 TEST(random_ids_are_hex_and_differ) {
         char a[RANDOM_HEX_ID_CHARS + 1], b[RANDOM_HEX_ID_CHARS + 1];
 
