@@ -185,7 +185,7 @@ static int take_system_socket(Server *s) {
         /* Blocking look-up, before the event loop runs. Without the user only root may connect. */
         user = getpwnam(DAEMON_USER);
         if (!user)
-                log_warning("There is no user " DAEMON_USER ": run systemd-sysusers");
+                log_warning("There is no user " DAEMON_USER ": run systemd-sysusers mcp-exec.conf");
         return server_take_listener(s, SD_LISTEN_FDS_START, user ? user->pw_uid : 0);
 }
 

@@ -64,7 +64,7 @@ static int user_bus_address(char **ret, Problem *reterr_problem) {
         if (access(path, F_OK) < 0)
                 return problem_set(
                         reterr_problem, ENOENT,
-                        "Install dbus-user-session (sudo apt install dbus-user-session) and log in again, "
+                        "Install the package dbus-user-session and log in again, "
                         "or use the system service: sudo systemctl enable --now mcp-exec.socket",
                         "The user's service manager has no message bus at %s", path);
 
@@ -103,8 +103,8 @@ int manager_open_bus(bool is_user, sd_bus **ret, Problem *reterr_problem) {
         if (r < 0)
                 return problem_set(reterr_problem, -r,
                                    is_user ? REMEDY_SYSTEM_SERVICE
-                                           : "Install and start the message bus: sudo apt install dbus && "
-                                             "sudo systemctl start dbus.socket",
+                                           : "Install the message bus (package dbus), then: sudo systemctl "
+                                             "start dbus.socket",
                                    "The %s message bus cannot be reached", is_user ? "user's" : "system");
 
         *ret = TAKE_PTR(bus);

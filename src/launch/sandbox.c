@@ -78,7 +78,7 @@ int interpreter_resolve(const char *name, char *const *binds, char **ret, Proble
                 return problem_set(
                         reterr_problem, ENOENT,
                         "Set Python= in mcp-exec.conf to the absolute path of an interpreter that everybody "
-                        "may execute, or leave it out and install one (sudo apt install python3)",
+                        "may execute, or leave it out and install one (package python3)",
                         "The Python interpreter %s (Python=) is not there or not executable", name);
 
         real = realpath(path, NULL);

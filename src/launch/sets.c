@@ -22,6 +22,10 @@
 
 #define LOCK_FILE ".lock"
 
+/* The launcher's unit lets it write only to what is there when it starts. */
+#define RESTART_LAUNCHER "systemctl restart mcp-exec-launcher.service"
+#define MAKE_DIRECTORY "Run systemd-tmpfiles --create mcp-exec.conf, and " RESTART_LAUNCHER
+
 SetName set_name_from_field(const char field[static WIRE_SET_NAME_CHARS], bool is_leaf) {
         SetName name = { .is_leaf = is_leaf };
 
@@ -49,21 +53,22 @@ static int sets_open(Sets *s, bool may_make, Problem *p) {
                 fd = open(s->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
                 r = fd < 0 ? -errno : 0;
         }
+        if ((r == -ELOOP || r == -ENOTDIR) && lstat(s->directory, &st) >= 0)
+                return problem_set(p, -r, s->is_user ? "Remove it" : "Remove it. " MAKE_DIRECTORY,
+                                   "%s is to be the directory for packages, and is none (nor may it be a "
+                                   "link to one; another disk can be mounted there)", s->directory);
         if (r < 0)
-                return problem_set(p, -r,
-                                   s->is_user ? "Let the user write there" :
-                                                "Run systemd-tmpfiles --create mcp-exec.conf, and "
-                                                "systemctl restart mcp-exec-launcher.service",
+                return problem_set(p, -r, s->is_user ? "Let the user write there" : MAKE_DIRECTORY,
                                    "The directory for packages, %s, cannot be opened: %s", s->directory,
                                    strerror(-r));
         /* Whoever else may write here could put a set of theirs under a name of ours. */
         if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
-                return problem_set(p, EPERM, "Remove it, and restart mcp-exec-launcher.service",
+                return problem_set(p, EPERM, s->is_user ? "Remove it" : "Remove it. " MAKE_DIRECTORY,
                                    "The directory for packages, %s, can be written to by others",
                                    s->directory);
         /* Made after the launcher was started, it is not among what the launcher's unit may write to. */
         if (!s->is_user && faccessat(fd, ".", W_OK, AT_EACCESS) < 0 && errno == EROFS)
-                return problem_set(p, EROFS, "Run systemctl restart mcp-exec-launcher.service",
+                return problem_set(p, EROFS, "Run " RESTART_LAUNCHER,
                                    "The directory for packages, %s, cannot be written to by the launcher",
                                    s->directory);
         s->fd = TAKE_FD(fd);
@@ -302,7 +307,8 @@ int sets_new(bool is_user, Sets **ret) {
         r = sets_new_at(SETS_DIRECTORY, false, user ? user->pw_uid : (uid_t) -1, ret);
         if (r >= 0 && !user) {
                 (*ret)->has_problem = true;
-                (void) problem_set(&(*ret)->problem, ENOENT, "Run systemd-sysusers",
+                (void) problem_set(&(*ret)->problem, ENOENT,
+                                   "Run systemd-sysusers mcp-exec.conf, and " RESTART_LAUNCHER,
                                    "There is no user " PREPARE_USER ", who installs packages");
         }
         return r;
