@@ -4,7 +4,10 @@
  * again. */
 
 #include <errno.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +19,8 @@
 #include "server/reload.h"
 #include "server/resource-metadata.h"
 
+#define SERVICE_USER "mcp-exec"
+
 /* It runs, with what it read before; not while it only tells that it cannot start. */
 static bool is_serving(const CheckContext *c) {
         const char *active = c->units.states[SYSTEM_UNIT_SERVICE].active;
@@ -24,23 +29,62 @@ static bool is_serving(const CheckContext *c) {
 }
 
 static void add_mistake(CheckContext *c, const char *name, const char *message) {
-        if (is_serving(c))
-                check_add(&c->report, CHECK_FAIL, name,
-                          "Correct it, then \"systemctl reload mcp-exec.service\".",
-                          "%s (the service goes on with what it read before)", message);
-        else
-                check_add(&c->report, CHECK_FAIL, name,
-                          "Correct it; the next client then starts the service.", "%s", message);
+        bool is_closed = strstr(message, strerrordesc_np(EACCES));
+        _cleanup_free_ char *remedy = NULL;
+
+        if (str_printf(&remedy, "%s%s",
+                       is_closed ? "Let the user " SERVICE_USER " read it, as everybody may (root:root, "
+                                   "mode 0644)" :
+                                   "Correct it",
+                       is_serving(c) ? ", then \"systemctl reload mcp-exec.service\"." :
+                                       "; the next client then starts the service.") < 0)
+                check_report_break(&c->report, -ENOMEM);
+        check_add(&c->report, CHECK_FAIL, name, remedy, "%s%s", message,
+                  is_serving(c) ? " (the service goes on with what it read before)" : "");
 }
 
-void check_configuration(CheckContext *c, const char *message) {
-        assert(c);
-        assert(message);
+/* ---- As the service sees it ---- */
 
-        if (c->uid == 0)
+/* Of its own groups root has no need. */
+static void become_root_again(CheckContext *c) {
+        if (seteuid(0) < 0 || setegid(0) < 0 || setgroups(0, NULL) < 0)
+                check_report_break(&c->report, -errno);
+}
+
+/* root reads what the service may not, and would find nothing wrong with it. */
+static bool become_service(CheckContext *c) {
+        const struct passwd *p = getpwnam(SERVICE_USER);
+
+        if (geteuid() != 0 || !p)
+                return false;
+        if (initgroups(p->pw_name, p->pw_gid) < 0) /* as in some containers */
+                return false;
+        if (setegid(p->pw_gid) >= 0 && seteuid(p->pw_uid) >= 0)
+                return true;
+        become_root_again(c);
+        return false;
+}
+
+int check_configuration(CheckContext *c, Settings **ret) {
+        _cleanup_free_ char *message = NULL;
+        bool is_service;
+        int r;
+
+        assert(c);
+        assert(ret);
+
+        is_service = become_service(c);
+        r = settings_load(/* is_user= */ c->uid != 0, ret, &message);
+        if (is_service)
+                become_root_again(c);
+        if (!message)
+                return r < 0 ? r : 1;
+        if (c->uid == 0) {
+                system_units_read(&c->units);
                 add_mistake(c, "settings", message);
-        else
+        } else
                 check_add(&c->report, CHECK_FAIL, "settings", "Correct it.", "%s", message);
+        return 0;
 }
 
 /* Of the single token without a name, which only root can read. */
@@ -53,12 +97,18 @@ static bool has_single_token(void) {
 static bool check_tokens(CheckContext *c) {
         _cleanup_(access_freep) Access *access = NULL;
         _cleanup_free_ char *message = NULL;
+        bool is_service;
+        int r;
 
-        if (access_load(MCP_EXEC_TOKEN_FILE, &access, &message) < 0) {
+        is_service = become_service(c);
+        r = access_load(MCP_EXEC_TOKEN_FILE, &access, &message);
+        if (is_service)
+                become_root_again(c);
+        if (r < 0) {
                 if (message)
                         add_mistake(c, "tokens", message);
                 else
-                        c->report.is_incomplete = true;
+                        check_report_break(&c->report, r);
                 return false;
         }
         if (system_unit_is_up(&c->units, SYSTEM_UNIT_HTTP_SOCKET) && access->n_tokens == 0 &&
@@ -73,15 +123,21 @@ static bool check_tokens(CheckContext *c) {
 static bool check_metadata(CheckContext *c) {
         _cleanup_free_ char *message = NULL;
         ResourceMetadata m = {};
+        bool is_service;
+        int r;
 
-        if (resource_metadata_load(MCP_EXEC_METADATA_FILE, &m, &message) >= 0) {
+        is_service = become_service(c);
+        r = resource_metadata_load(MCP_EXEC_METADATA_FILE, &m, &message);
+        if (is_service)
+                become_root_again(c);
+        if (r >= 0) {
                 resource_metadata_done(&m);
                 return true;
         }
         if (message)
                 add_mistake(c, "metadata", message);
         else
-                c->report.is_incomplete = true;
+                check_report_break(&c->report, r);
         return false;
 }
 
@@ -102,7 +158,7 @@ void check_files(CheckContext *c) {
         where += strlen(RELOAD_FAILED_TEXT);
         if (str_printf(&remedy, "Correct it, then \"%ssystemctl reload mcp-exec.service\".",
                        c->uid == 0 ? "" : "sudo ") < 0)
-                c->report.is_incomplete = true;
+                check_report_break(&c->report, -ENOMEM);
         check_add(&c->report, CHECK_WARN, "reload", remedy,
                   RELOAD_FAILED_TEXT "%s", where);
 }

@@ -150,16 +150,24 @@ static unsigned read_controllers(const char *path) {
         return mask;
 }
 
+/* WSL mounts version 1, too, unless its own kernel is told not to. */
+#define WSL_REMEDY \
+        "Write \"[wsl2]\" and \"kernelCommandLine = cgroup_no_v1=all\" into .wslconfig in the home "       \
+        "directory of Windows, run \"wsl --shutdown\" there and start WSL again."
+
 /* Why the controllers are missing where this user's runs would be. */
 static const char* controllers_remedy(const CheckContext *c, unsigned missing, bool is_user) {
         bool is_missing_everywhere = missing & ~read_controllers("/sys/fs/cgroup/cgroup.controllers");
 
         if (is_user && !is_missing_everywhere)
-                return "Give user managers the controllers: a drop-in for user@.service with \"[Service]\" "
-                       "and \"Delegate=cpu memory pids\", then log in again.";
+                return "Give user managers the controllers: \"sudo systemctl edit user@.service\" with "
+                       "\"[Service]\" and \"Delegate=cpu memory pids\", then end all of your sessions (with "
+                       "lingering: restart the machine) and log in again.";
         if (c->is_in_container)
                 return "The container's host keeps the controllers for itself (cgroup v1, or no "
                        "delegation): run mcp-exec on a host or in a virtual machine.";
+        if (is_wsl())
+                return WSL_REMEDY;
         return "Boot with cgroup v2 only (kernel options systemd.unified_cgroup_hierarchy=1 and, on some "
                "boards, cgroup_enable=memory).";
 }
@@ -197,15 +205,22 @@ static void check_controllers(CheckContext *c) {
 }
 
 void check_cgroups(CheckContext *c) {
-        static const char remedy[] =
-                "Boot with the kernel option systemd.unified_cgroup_hierarchy=1 and without "
-                "systemd.legacy_systemd_cgroup_controller.";
+        const char *remedy = is_wsl() ? WSL_REMEDY :
+                c->is_in_container    ? "Run mcp-exec on a host or in a virtual machine, or boot this "
+                                        "container's host with the kernel option "
+                                        "systemd.unified_cgroup_hierarchy=1." :
+                                        "Boot with the kernel option systemd.unified_cgroup_hierarchy=1 and "
+                                        "without systemd.legacy_systemd_cgroup_controller.";
         struct statfs fs, unified;
 
         assert(c);
 
-        if (statfs("/sys/fs/cgroup", &fs) < 0) {
-                check_add(&c->report, CHECK_FAIL, "cgroups", remedy, "/sys/fs/cgroup is not mounted");
+        /* An empty directory of sysfs, where nothing is mounted on it. */
+        if (statfs("/sys/fs/cgroup", &fs) < 0 ||
+            (fs.f_type != CGROUP2_SUPER_MAGIC && fs.f_type != TMPFS_MAGIC)) {
+                check_add(&c->report, CHECK_FAIL, "cgroups",
+                          c->is_booted ? remedy : "This is systemd's work, see above.",
+                          "nothing is mounted on /sys/fs/cgroup");
                 return;
         }
         if (fs.f_type == CGROUP2_SUPER_MAGIC) {
@@ -242,9 +257,9 @@ void check_namespaces(CheckContext *c) {
                 /* The system service makes no user namespaces. */
                 if (streq(names[i], "user") && (c->uses_system_service || c->uid == 0))
                         continue;
-                if (has_limit_zero)
-                        remedy = "Remove the setting user.max_…_namespaces = 0 from /etc/sysctl.d and run "
-                                 "\"sysctl --system\".";
+                if (has_limit_zero) /* which nobody raises by taking the setting away */
+                        remedy = "Remove the setting user.max_…_namespaces = 0 from /etc/sysctl.conf or "
+                                 "/etc/sysctl.d, and restart the machine.";
                 else
                         remedy = "Boot a distribution kernel: this one was built without them.";
                 check_add(&c->report, CHECK_FAIL, "namespaces", remedy, "%s namespaces cannot be made",
@@ -277,30 +292,41 @@ static bool is_sysctl_on(const char *path) {
 void check_user_manager(CheckContext *c) {
         static const char use_service[] =
                 "Use the system service: \"sudo systemctl enable --now mcp-exec.socket\" and \"sudo "
-                "adduser %s mcp-exec\".";
+                "gpasswd -a %s mcp-exec\".";
+        /* Where there is no name for it, no command takes it either. */
+        const char *user = c->user_word ?: "USER";
         _cleanup_free_ char *path = NULL, *remedy = NULL;
         struct stat st;
+        int r;
 
         assert(c);
 
         if (str_printf(&path, "/run/user/%u/systemd/private", (unsigned) c->uid) < 0) {
-                c->report.is_incomplete = true;
+                check_report_break(&c->report, -ENOMEM);
                 return;
         }
         if (stat(path, &st) < 0 || st.st_uid != c->uid) {
-                (void) str_printf(&remedy,
-                                  "Log in on the machine's console or by ssh, or run \"sudo loginctl "
-                                  "enable-linger %s\" (package libpam-systemd and dbus-user-session).",
-                                  c->user_name);
+                if (!c->user_word)
+                        r = str_copy(&remedy, "Give this uid a name (an entry in /etc/passwd): without "
+                                              "one it has no service manager.");
+                else
+                        r = str_printf(&remedy,
+                                       "Log in on the machine's console or by ssh, or run \"sudo "
+                                       "loginctl enable-linger %s\" (packages libpam-systemd and "
+                                       "dbus-user-session).",
+                                       user);
+                if (r < 0)
+                        check_report_break(&c->report, r);
                 check_add(&c->report, CHECK_FAIL, "user manager", remedy,
-                          "%s has no service manager of its own running (no /run/user/%u)",
-                          c->user_name, (unsigned) c->uid);
+                          "%s has no service manager of its own running (no %s)", c->user_name, path);
                 return;
         }
         c->has_user_manager = true;
 
         if (is_sysctl_on("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")) {
-                (void) str_printf(&remedy, use_service, c->user_name);
+                r = str_printf(&remedy, use_service, user);
+                if (r < 0)
+                        check_report_break(&c->report, r);
                 check_add(&c->report, CHECK_FAIL, "user manager", remedy,
                           "AppArmor lets no ordinary user make the namespaces that "
                           "a sandbox needs (kernel.apparmor_restrict_unprivileged_userns)");

@@ -7,13 +7,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
+#include <sys/stat.h> /* S_IFSOCK */
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/macro.h"
 #include "base/parse.h"
 #include "base/strv.h"
+#include "config.h"
 #include "server/check.h"
 
 typedef union Address {
@@ -55,10 +56,9 @@ static int obstacle_at(const char *listen) {
         const int yes = 1;
         socklen_t n_bytes;
         Address address;
-        struct stat st;
 
         if (*listen == '/')
-                return lstat(listen, &st) >= 0 && !S_ISSOCK(st.st_mode) ? ENOTSOCK : 0;
+                return system_path_is_taken(listen, S_IFSOCK) ? ENOTSOCK : 0;
         if (!parse_address(listen, &address, &n_bytes))
                 return 0;
         fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -82,15 +82,24 @@ static void find_obstacle(const char *listen, Trouble *t) {
         char copy[sizeof(t->where)], *rest = copy, *address;
 
         (void) snprintf(copy, sizeof(copy), "%s", listen);
-        while (t->obstacle == 0 && (address = strsep(&rest, " "))) {
+        while (t->obstacle == 0 && (address = strsep(&rest, "\n"))) {
                 t->obstacle = obstacle_at(address);
                 (void) snprintf(t->where, sizeof(t->where), "%s", address);
         }
 }
 
+/* Below /run/mcp-exec, and nothing in it that a shell would read as something else. */
+static bool is_our_path(const char *path) {
+        static const char ours[] = MCP_EXEC_RUNTIME_DIR "/", plain[] = "abcdefghijklmnopqrstuvwxyz-_.";
+        size_t n = strlen(ours);
+
+        return strncmp(path, ours, n) == 0 && path[n] && path[n] != '.' &&
+               path[n + strspn(path + n, plain)] == 0;
+}
+
 static int name_remedy(const CheckContext *c, SystemUnit unit, Trouble *t) {
         const char *name = system_unit_name(unit), *sudo = c->uid == 0 ? "" : "sudo ";
-        _cleanup_free_ char *command = NULL;
+        _cleanup_free_ char *command = NULL, *other = NULL;
         int r;
 
         r = system_units_repair(&c->units, &(SystemUnitsSymptoms) {}, c->uid == 0, &command);
@@ -105,17 +114,24 @@ static int name_remedy(const CheckContext *c, SystemUnit unit, Trouble *t) {
         r = system_units_repair_http(&c->units, unit, c->uid == 0, &command);
         if (r < 0)
                 return r;
+        if (t->obstacle == 0) {
+                t->remedy = TAKE_PTR(command);
+                return 0;
+        }
+        /* Only in our own directory it is clear that nobody else wants it there. */
+        if (t->obstacle == ENOTSOCK && is_our_path(t->where))
+                return str_printf(&t->remedy, "%smv -T %s %s.old && %s", sudo, t->where, t->where, command);
+        r = str_printf(&other, "name another address (\"%ssystemctl edit %s\": [Socket], an empty "
+                               "ListenStream= that drops this one, and your own)", sudo, name);
+        if (r < 0)
+                return r;
         if (t->obstacle == EADDRINUSE)
-                return str_printf(&t->remedy, "Stop that program (\"ss -ltnp\" shows it), or name another "
-                                  "ListenStream= (\"%ssystemctl edit %s\"); then \"%s\".", sudo, name,
-                                  command);
-        if (t->obstacle == EADDRNOTAVAIL)
-                return str_printf(&t->remedy, "Name another ListenStream= (\"%ssystemctl edit %s\"); then "
-                                  "\"%s\".", sudo, name, command);
-        if (t->obstacle != 0)
-                return str_printf(&t->remedy, "%srm -r %s && %s", sudo, t->where, command);
-        t->remedy = TAKE_PTR(command);
-        return 0;
+                return str_printf(&t->remedy, "Stop that program (\"%sss -ltnp\" shows it), or %s; then "
+                                              "\"%s\".", sudo, other, command);
+        if (t->obstacle == ENOTSOCK)
+                return str_printf(&t->remedy, "Move it away, or %s; then \"%s\".", other, command);
+        return str_printf(&t->remedy, "Give this machine the address, or %s; then \"%s\".", other,
+                          command);
 }
 
 /* What is NULL where all is well. Returns 0 or -ENOMEM. */
@@ -137,7 +153,7 @@ static int find_trouble(const CheckContext *c, SystemUnit unit, Trouble *ret) {
                 /* What uses the port of one that was stopped is the service, as long as it runs. */
                 if (streq(s->active, "failed") || !system_unit_is_up(&c->units, SYSTEM_UNIT_SERVICE))
                         find_obstacle(s->listen, ret);
-        } else if (*s->listen == '/' && !strchr(s->listen, ' ') && access(s->listen, F_OK) < 0)
+        } else if (*s->listen == '/' && !strchr(s->listen, '\n') && system_path_is_away(s->listen))
                 ret->what = "is active, but its file is gone";
         else
                 return 0;
@@ -155,10 +171,10 @@ static void check_one(CheckContext *c, const char *name, SystemUnit unit) {
         if (!system_unit_is_chosen(&c->units, unit))
                 return;
         if (find_trouble(c, unit, &t) < 0)
-                c->report.is_incomplete = true;
+                check_report_break(&c->report, -ENOMEM);
         else if (!t.what)
                 check_add(&c->report, CHECK_OK, name, NULL, "%s listens%s%s", unit_name,
-                          *s->listen ? " on " : "", s->listen);
+                          *s->listen ? " on " : "", s->listen); /* blanks instead of new lines */
         else
                 check_add(&c->report, c->uid == 0 && !is_shut ? CHECK_FAIL : CHECK_WARN, name, t.remedy,
                           "%s %s%s%s", unit_name, t.what,

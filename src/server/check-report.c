@@ -8,9 +8,9 @@
 
 #include "base/buffer.h"
 #include "base/macro.h"
-#include "base/strv.h"
 #include "json/json.h"
 #include "server/check-report.h"
+#include "tool/clean.h"
 
 static const char *const verdict_texts[_CHECK_MAX] = {
         [CHECK_OK] = "ok",
@@ -31,7 +31,8 @@ void check_report_done(CheckReport *r) {
 
 void check_add(CheckReport *r, CheckVerdict verdict, const char *name, const char *remedy,
                const char *format, ...) {
-        CheckItem item = { .verdict = verdict, .name = name }, *items;
+        CheckItem item = { .verdict = verdict, .name = name }, *items = NULL;
+        _cleanup_free_ char *detail = NULL;
         va_list ap;
         int n;
 
@@ -40,15 +41,18 @@ void check_add(CheckReport *r, CheckVerdict verdict, const char *name, const cha
         assert(format);
 
         va_start(ap, format);
-        n = vasprintf(&item.detail, format, ap);
+        n = vasprintf(&detail, format, ap);
         va_end(ap);
-        items = reallocarray(r->items, r->n_items + 1, sizeof(*items));
+        if (n < 0)
+                detail = NULL;
+        else
+                items = reallocarray(r->items, r->n_items + 1, sizeof(*items));
         if (items)
                 r->items = items;
-        if (n < 0 || !items || str_copy(&item.remedy, remedy) < 0) {
-                if (n >= 0)
-                        free(item.detail);
-                r->is_incomplete = true;
+        if (!items || clean_copy(detail, SIZE_MAX, &item.detail) < 0 ||
+            clean_copy(remedy, SIZE_MAX, &item.remedy) < 0) {
+                free(item.detail);
+                check_report_break(r, -ENOMEM);
                 return;
         }
         items[r->n_items++] = item;
@@ -81,8 +85,16 @@ void check_set_remedy(CheckReport *r, const char *name, const char *remedy) {
         if (!item)
                 return;
         free(TAKE_PTR(item->remedy));
-        if (str_copy(&item->remedy, remedy) < 0)
-                r->is_incomplete = true;
+        if (clean_copy(remedy, SIZE_MAX, &item->remedy) < 0)
+                check_report_break(r, -ENOMEM);
+}
+
+void check_report_break(CheckReport *r, int error) {
+        assert(r);
+        assert(error < 0);
+
+        if (r->error >= 0)
+                r->error = error;
 }
 
 bool check_report_has_failed(const CheckReport *r) {
@@ -91,20 +103,57 @@ bool check_report_has_failed(const CheckReport *r) {
         for (size_t i = 0; i < r->n_items; i++)
                 if (r->items[i].verdict == CHECK_FAIL)
                         return true;
-        return r->is_incomplete;
+        return r->error < 0;
 }
 
-void check_report_print_text(const CheckReport *r) {
+/* ---- Printing ---- */
+
+/* The last item of a report that is not complete. It takes no memory. */
+static CheckItem broken_item(const CheckReport *r, char *buffer, size_t n_bytes) {
+        static char remedy[] = "Repair that (this is not yet what mcp-exec needs), then check again.";
+
+        (void) snprintf(buffer, n_bytes, "could not be finished: %s", strerrordesc_np(-r->error) ?: "error");
+        return (CheckItem) { .verdict = CHECK_FAIL, .name = "check", .detail = buffer, .remedy = remedy };
+}
+
+static void print_item(const CheckItem *item) {
+        printf("%-4s  %-12s  %s\n", verdict_texts[item->verdict], item->name, item->detail);
+        if (item->remedy)
+                printf("%-4s  %-12s  -> %s\n", "", "", item->remedy);
+}
+
+static int flush(void) {
+        errno = 0;
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return 0;
+        return errno > 0 ? -errno : -EIO;
+}
+
+int check_report_print_text(const CheckReport *r) {
         assert(r);
 
-        for (size_t i = 0; i < r->n_items; i++) {
-                const CheckItem *item = &r->items[i];
-                printf("%-4s  %-12s  %s\n", verdict_texts[item->verdict], item->name, item->detail);
-                if (item->remedy)
-                        printf("%-4s  %-12s  -> %s\n", "", "", item->remedy);
+        for (size_t i = 0; i < r->n_items; i++)
+                print_item(&r->items[i]);
+        if (r->error < 0) {
+                char text[160];
+                CheckItem item = broken_item(r, text, sizeof(text));
+
+                print_item(&item);
         }
-        if (r->is_incomplete)
-                puts("FAIL  memory        there was not enough of it to finish the check");
+        return flush();
+}
+
+static void write_item(JsonWriter *w, const CheckItem *item) {
+        json_begin_object(w);
+        json_key(w, "name");
+        json_string(w, item->name);
+        json_key(w, "verdict");
+        json_string(w, item->verdict == CHECK_FAIL ? "fail" : verdict_texts[item->verdict]);
+        json_key(w, "detail");
+        json_string(w, item->detail);
+        json_key(w, "remedy");
+        json_string(w, item->remedy);
+        json_end_object(w);
 }
 
 int check_report_print_json(const CheckReport *r) {
@@ -115,26 +164,18 @@ int check_report_print_json(const CheckReport *r) {
         assert(r);
 
         json_begin_array(&w);
-        for (size_t i = 0; i < r->n_items; i++) {
-                const CheckItem *item = &r->items[i];
+        for (size_t i = 0; i < r->n_items; i++)
+                write_item(&w, &r->items[i]);
+        if (r->error < 0) {
+                char text[160];
+                CheckItem item = broken_item(r, text, sizeof(text));
 
-                json_begin_object(&w);
-                json_key(&w, "name");
-                json_string(&w, item->name);
-                json_key(&w, "verdict");
-                json_string(&w, item->verdict == CHECK_FAIL ? "fail" : verdict_texts[item->verdict]);
-                json_key(&w, "detail");
-                json_string(&w, item->detail);
-                json_key(&w, "remedy");
-                json_string(&w, item->remedy);
-                json_end_object(&w);
+                write_item(&w, &item);
         }
         json_end_array(&w);
         error = json_writer_finish(&w);
         if (error < 0)
                 return error;
-        if (r->is_incomplete)
-                return -ENOMEM;
         puts(b.data);
-        return 0;
+        return flush();
 }

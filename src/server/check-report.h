@@ -25,12 +25,13 @@ typedef struct CheckItem {
 typedef struct CheckReport {
         CheckItem *items;
         size_t n_items;
-        bool is_incomplete; /* memory ran out: the report must not pass for a good one */
+        int error; /* negative: for this reason it is not complete, and must not pass for a good one */
 } CheckReport;
 
 void check_report_done(CheckReport *r);
 
-/* The detail is formatted. remedy: borrowed, may be NULL. */
+/* The detail is formatted. remedy: borrowed, may be NULL. Both may hold names and words of others: they are
+ * made fit for one line of a terminal. */
 void check_add(CheckReport *r, CheckVerdict verdict, const char *name, const char *remedy,
                const char *format, ...) _printf_(5, 6);
 
@@ -38,6 +39,11 @@ void check_add(CheckReport *r, CheckVerdict verdict, const char *name, const cha
 const char* check_remedy_of(const CheckReport *r, const char *name);
 void check_set_remedy(CheckReport *r, const char *name, const char *remedy);
 
+/* Something else than what was looked at went wrong, as -errno. The first is what is told. */
+void check_report_break(CheckReport *r, int error);
+
 bool check_report_has_failed(const CheckReport *r);
-void check_report_print_text(const CheckReport *r);
+
+/* Both return 0 or -errno, where not all of it was written. */
+int check_report_print_text(const CheckReport *r);
 int check_report_print_json(const CheckReport *r);

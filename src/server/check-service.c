@@ -8,7 +8,9 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <systemd/sd-event.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 #include "base/macro.h"
 #include "base/strv.h"
 #include "base/timeutil.h"
+#include "config.h"
 #include "exec/exec.h"
 #include "json/json.h"
 #include "server/check.h"
@@ -30,17 +33,44 @@
 
 /* ---- The system service ---- */
 
-/* What the administrator does for this user, by the first of AllowGroups=. */
+/* What the administrator does for this user, by the first of AllowGroups=. root is always admitted. */
 static int admission_remedy(const CheckContext *c, char **ret) {
         const char *group = c->settings->allow_groups ? c->settings->allow_groups[0] : NULL;
+        _cleanup_free_ char *word = NULL;
+        int r;
 
-        if (group && getgrnam(group))
-                return str_printf(ret, "sudo adduser %s %s (in effect at once, without a new login)",
-                                  c->user_name, group);
-        return str_printf(ret,
-                          "Name %s in AllowUsers=, or a group that exists in AllowGroups=, in "
-                          "/etc/mcp-exec/mcp-exec.conf, then \"sudo systemctl restart mcp-exec.service\".",
-                          c->user_name);
+        if (c->uid == 0)
+                return 0;
+        if (access(c->socket_path, W_OK) < 0)
+                return str_printf(ret, "Ask the administrator why: mcp-exec makes %s with mode 0755 and its "
+                                       "socket with 0666 (\"systemctl cat mcp-exec.socket\" shows who wants "
+                                       "it otherwise).", MCP_EXEC_RUNTIME_DIR);
+        if (!c->user_word)
+                return str_printf(ret, "Write AllowUsers=%u into /etc/mcp-exec/mcp-exec.conf, then \"sudo "
+                                       "systemctl restart mcp-exec.service\".", (unsigned) c->uid);
+        if (!group || !getgrnam(group))
+                return str_printf(ret,
+                                  "Name %s in AllowUsers=, or a group that exists in AllowGroups=, in "
+                                  "/etc/mcp-exec/mcp-exec.conf, then \"sudo systemctl restart "
+                                  "mcp-exec.service\".",
+                                  c->user_name);
+        r = str_quote_for_shell(group, &word);
+        if (r < 0)
+                return r;
+        return str_printf(ret, "sudo gpasswd -a %s %s (in effect at once, without a new login)",
+                          c->user_word, word);
+}
+
+/* root comes in through a door that is shut for everybody else, the service's own user among them. */
+static void check_directory(CheckContext *c) {
+        struct stat st;
+
+        if (c->uid != 0 || stat(MCP_EXEC_RUNTIME_DIR, &st) < 0 || !S_ISDIR(st.st_mode) ||
+            (st.st_mode & S_IXOTH))
+                return;
+        check_add(&c->report, CHECK_FAIL, "directory", "chmod 755 " MCP_EXEC_RUNTIME_DIR,
+                  "%s may be entered by root alone (mode %04o), so nobody else reaches the sockets in it",
+                  MCP_EXEC_RUNTIME_DIR, (unsigned) (st.st_mode & 07777));
 }
 
 int check_service(CheckContext *c, int *ret_fd) {
@@ -53,14 +83,22 @@ int check_service(CheckContext *c, int *ret_fd) {
         *ret_fd = -EBADF;
         r = system_socket_connect(c->socket_path, ret_fd, &reason);
         system_units_read(&c->units); /* what the attempt has made of them */
+        check_directory(c);
         if (r == 0) {
                 c->uses_system_service = true;
                 check_add(&c->report, CHECK_OK, "service", NULL, "the system service admits %s",
                           c->user_name);
                 return 0;
         }
-        if (r < 0)
+        if (r == -ENOMEM)
                 return r;
+        if (r < 0) { /* it is no socket, or there is none below what is no directory */
+                r = str_printf(&reason, "the socket %s cannot be used: %s", c->socket_path,
+                               strerrordesc_np(-r));
+                if (r < 0)
+                        return r;
+                r = SYSTEM_SOCKET_E_ABSENT;
+        }
 
         c->is_socket_away = r == SYSTEM_SOCKET_E_ABSENT;
         if (r == SYSTEM_SOCKET_E_REFUSED)
@@ -81,6 +119,12 @@ int check_service(CheckContext *c, int *ret_fd) {
 
 /* ---- The launcher ---- */
 
+/* A user's own launcher has no journal: what it has to say is on standard error. */
+static const char* launcher_log(const CheckContext *c) {
+        return c->uid == 0 ? "journalctl -u mcp-exec-launcher" :
+                             "echo 'print(1)' | mcp-exec run --no-bridge --verbose -";
+}
+
 /* One command for both where the service has one, too: the one that repairs all of it. */
 static void report_silence(CheckContext *c, const char *error) {
         const SystemUnitsSymptoms symptoms = {
@@ -91,13 +135,11 @@ static void report_silence(CheckContext *c, const char *error) {
 
         system_units_read(&c->units); /* what the attempt has made of them */
         if (c->uid == 0 && system_units_repair(&c->units, &symptoms, /* as_root= */ true, &remedy) < 0)
-                c->report.is_incomplete = true;
+                check_report_break(&c->report, -ENOMEM);
         if (remedy && c->has_unit_remedy)
                 check_set_remedy(&c->report, "service", remedy);
-        check_add(&c->report, CHECK_FAIL, "launcher",
-                  remedy ?: c->uid == 0 ? "journalctl -u mcp-exec-launcher" :
-                                          "Install the package mcp-exec again.",
-                  "%s", error ?: "it does not answer");
+        check_add(&c->report, CHECK_FAIL, "launcher", remedy ?: launcher_log(c), "%s",
+                  error ?: "it does not answer");
 }
 
 static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
@@ -129,7 +171,7 @@ static void on_verdict(const ExecSandboxInfo *info, void *userdata) {
         if (info)
                 report_launcher(c, info);
         else
-                check_add(&c->report, CHECK_FAIL, "launcher", "journalctl -u mcp-exec-launcher",
+                check_add(&c->report, CHECK_FAIL, "launcher", launcher_log(c),
                           "it gave no verdict within %" PRIu64 " s", ANSWER_USEC / USEC_PER_SEC);
 }
 
@@ -138,6 +180,7 @@ void check_launcher(CheckContext *c) {
                 .is_quiet = true, /* its verdict says all of it */
                 .has_remedy = true,
         };
+        int r;
 
         assert(c);
 
@@ -148,8 +191,9 @@ void check_launcher(CheckContext *c) {
          * much. */
         if (c->uses_system_service && c->uid != 0)
                 return;
-        if (sandbox_query(c->settings, &connect, ANSWER_USEC, on_verdict, c) < 0)
-                c->report.is_incomplete = true;
+        r = sandbox_query(c->settings, &connect, ANSWER_USEC, on_verdict, c);
+        if (r < 0)
+                check_report_break(&c->report, r);
 }
 
 /* ---- A run ---- */
@@ -180,13 +224,21 @@ static int run_probe(int fd, JsonValue **ret) {
         }, ret);
 }
 
+/* Without a launcher that answers there is no run. */
+static const char* run_remedy(const CheckContext *c) {
+        if (!c->uses_system_service && c->uid != 0)
+                return launcher_log(c);
+        return c->uid != 0 ? "sudo mcp-exec check" :
+                check_remedy_of(&c->report, "launcher") ?: "journalctl -u mcp-exec -u mcp-exec-launcher";
+}
+
 static void report_facts(CheckContext *c, const char *printed) {
         char version[32], interfaces[128];
         unsigned uid, seccomp, no_new_privileges;
 
         if (sscanf(printed, "%31s %u %u %u %127s", version, &uid, &seccomp, &no_new_privileges,
                    interfaces) != 5) {
-                check_add(&c->report, CHECK_FAIL, "run", NULL,
+                check_add(&c->report, CHECK_FAIL, "run", run_remedy(c),
                           "the program printed something else than it should");
                 return;
         }
@@ -209,15 +261,9 @@ static void report_facts(CheckContext *c, const char *printed) {
                           "from inside: own network, seccomp on, no new privileges");
 }
 
-/* Without a launcher that answers there is no run. */
-static const char* run_remedy(const CheckContext *c) {
-        return c->uid != 0 ? "sudo mcp-exec check" :
-                check_remedy_of(&c->report, "launcher") ?: "journalctl -u mcp-exec -u mcp-exec-launcher";
-}
-
 /* The command that the service names is the launcher's remedy here. Returns 0 or -ENOMEM. */
 static int without_command(const char *text, char **ret) {
-        static const char begin[] = " Start it with \"", end[] = "\".";
+        static const char begin[] = " Start it as root with \"", end[] = "\".";
         const char *from = strstr(text, begin), *to;
 
         to = from ? strstr(from + strlen(begin), end) : NULL;
@@ -239,10 +285,9 @@ static void report_reply(CheckContext *c, const JsonValue *reply) {
         if (!text && !json_get_string(json_member(s, "message"), &text, NULL))
                 text = "no reason was given";
         if (without_command(text, &cause) < 0)
-                c->report.is_incomplete = true;
+                check_report_break(&c->report, -ENOMEM);
         else
-                check_add(&c->report, CHECK_FAIL, "run", c->knows_launcher ? NULL : run_remedy(c), "%s",
-                          cause);
+                check_add(&c->report, CHECK_FAIL, "run", run_remedy(c), "%s", cause);
 }
 
 void check_run(CheckContext *c, int service_fd) {
@@ -257,16 +302,15 @@ void check_run(CheckContext *c, int service_fd) {
                 fd = own_fd = own_server_start(c->uid == 0 ? c->launcher_socket_path : NULL,
                                                OWN_SERVER_SILENT);
                 if (fd < 0) {
-                        c->report.is_incomplete = true;
+                        check_report_break(&c->report, fd);
                         return;
                 }
         }
         r = run_probe(fd, &reply);
         if (r < 0)
-                c->report.is_incomplete = true;
+                check_report_break(&c->report, r);
         else if (r == 0)
-                check_add(&c->report, CHECK_FAIL, "run",
-                          own_fd < 0 ? run_remedy(c) : NULL,
+                check_add(&c->report, CHECK_FAIL, "run", run_remedy(c),
                           own_fd < 0 ? "a small program was not answered" :
                                        "the server that was started for this gave no answer");
         else
@@ -275,42 +319,56 @@ void check_run(CheckContext *c, int service_fd) {
 
 /* ---- Packages ---- */
 
+/* Where neither is there, the names by which they are imported have to do. */
+static int packages_remedy(const CheckContext *c, const Buffer *debian, const Buffer *fedora, char **ret) {
+        const char *sudo = c->uid == 0 ? "" : "sudo ";
+
+        if (access("/usr/bin/apt", X_OK) == 0)
+                return str_printf(ret, "%sapt install%s", sudo, debian->data);
+        if (access("/usr/bin/dnf", X_OK) == 0)
+                return str_printf(ret, "%sdnf install%s", sudo, fedora->data);
+        return str_printf(ret, "Install, by the names that Debian gives them:%s", debian->data);
+}
+
 void check_packages(CheckContext *c) {
         static const struct {
-                const char *name, *debian;
+                const char *name, *debian, *fedora;
         } wanted[] = {
-                { "numpy",      "python3-numpy"      },
-                { "pandas",     "python3-pandas"     },
-                { "matplotlib", "python3-matplotlib" },
-                { "pillow",     "python3-pil"        },
-                { "PyYAML",     "python3-yaml"       },
-                { "Jinja2",     "python3-jinja2"     },
+                { "numpy",      "python3-numpy",      "python3-numpy"      },
+                { "pandas",     "python3-pandas",     "python3-pandas"     },
+                { "matplotlib", "python3-matplotlib", "python3-matplotlib" },
+                { "pillow",     "python3-pil",        "python3-pillow"     },
+                { "PyYAML",     "python3-yaml",       "python3-pyyaml"     },
+                { "Jinja2",     "python3-jinja2",     "python3-jinja2"     },
         };
+        _cleanup_buffer_ Buffer debian = BUFFER_INIT(0), fedora = BUFFER_INIT(0);
         _cleanup_strv_ char **found = NULL;
-        _cleanup_buffer_ Buffer missing = BUFFER_INIT(0);
+        _cleanup_free_ char *remedy = NULL;
+        int r;
 
         assert(c);
 
-        if (tool_packages_scan(&found) < 0) {
-                c->report.is_incomplete = true;
-                return;
-        }
-        for (size_t i = 0; i < ELEMENTSOF(wanted); i++) {
+        r = tool_packages_scan(&found);
+        for (size_t i = 0; i < ELEMENTSOF(wanted) && r >= 0; i++) {
                 size_t n = strlen(wanted[i].name);
                 bool is_there = false;
 
                 STRV_FOREACH(f, found)
                         if (strncasecmp(*f, wanted[i].name, n) == 0 && ((*f)[n] == ' ' || (*f)[n] == 0))
                                 is_there = true;
-                if (!is_there && buffer_printf(&missing, " %s", wanted[i].debian) < 0)
-                        c->report.is_incomplete = true;
+                if (!is_there)
+                        r = buffer_printf(&debian, " %s", wanted[i].debian);
+                if (!is_there && r >= 0)
+                        r = buffer_printf(&fedora, " %s", wanted[i].fedora);
         }
-        if (missing.n_bytes > 0) {
-                _cleanup_free_ char *remedy = NULL;
-                (void) str_printf(&remedy, "%sapt install%s", c->uid == 0 ? "" : "sudo ", missing.data);
+        if (r >= 0 && debian.n_bytes > 0)
+                r = packages_remedy(c, &debian, &fedora, &remedy);
+        if (r < 0)
+                check_report_break(&c->report, r);
+        else if (remedy)
                 check_add(&c->report, CHECK_WARN, "packages", remedy,
                           "%zu can be imported, but not all that models like to use", strv_length(found));
-        } else
+        else
                 check_add(&c->report, CHECK_OK, "packages", NULL, "%zu can be imported", strv_length(found));
 }
 
@@ -354,7 +412,7 @@ static void report_default_problem(CheckContext *c, const char *problem) {
                        *path ? path : "the file",
                        c->uses_system_service ? "systemctl restart mcp-exec.service" :
                                                 "a restart of the server") < 0)
-                c->report.is_incomplete = true;
+                check_report_break(&c->report, -ENOMEM);
         check_add(&c->report, CHECK_WARN, "default set", remedy,
                   "programs run without the packages of DefaultRequirements=: %s", problem);
 }
@@ -371,7 +429,7 @@ void check_sets(CheckContext *c) {
 
         r = ask_environment(c, &reply);
         if (r < 0)
-                c->report.is_incomplete = true;
+                check_report_break(&c->report, r);
         if (r <= 0 || client_call_error(reply))
                 return; /* what does not answer was reported by the run */
         packages = json_member(json_member(json_member(reply, "result"), "structuredContent"), "packages");

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/strv.h"
 #include "config.h"
 #include "server/check.h"
 #include "server/command.h"
@@ -29,15 +30,17 @@ static const char help_text[] =
         "\n"
         "Exit status: 0 when nothing has failed, 1 otherwise.\n";
 
-static void find_user(CheckContext *c) {
+static int find_user(CheckContext *c) {
         const struct passwd *p;
 
         c->uid = geteuid();
         p = getpwuid(c->uid);
-        if (p)
+        if (p && strlen(p->pw_name) < sizeof(c->user_name)) {
                 (void) snprintf(c->user_name, sizeof(c->user_name), "%s", p->pw_name);
-        else
-                (void) snprintf(c->user_name, sizeof(c->user_name), "uid %u", (unsigned) c->uid);
+                return str_quote_for_shell(p->pw_name, &c->user_word);
+        }
+        (void) snprintf(c->user_name, sizeof(c->user_name), "uid %u", (unsigned) c->uid);
+        return 0;
 }
 
 static int check_all(CheckContext *c) {
@@ -79,7 +82,6 @@ int command_check(int argc, char **argv) {
                 {},
         };
         _cleanup_(settings_freep) Settings *settings = NULL;
-        _cleanup_free_ char *message = NULL;
         CheckContext context = {
                 .socket_path = MCP_EXEC_SOCKET_PATH,
                 .launcher_socket_path = MCP_EXEC_LAUNCHER_SOCKET_PATH,
@@ -105,26 +107,23 @@ int command_check(int argc, char **argv) {
         if (line.status != COMMAND_GOES_ON)
                 return line.status;
 
-        find_user(&context);
-        r = settings_load(/* is_user= */ context.uid != 0, &settings, &message);
-        if (message) {
-                system_units_read(&context.units);
-                check_configuration(&context, message);
-                r = 0;
-        } else if (r >= 0) {
+        r = find_user(&context);
+        if (r >= 0)
+                r = check_configuration(&context, &settings);
+        if (r > 0) {
                 settings->pool_size = 0; /* the engine here only asks */
                 context.settings = settings;
                 r = check_all(&context);
         }
-        if (r < 0) {
-                (void) log_error_errno(r, "The check itself failed");
-                context.report.is_incomplete = true;
-        }
+        if (r < 0)
+                check_report_break(&context.report, r);
         has_failed = check_report_has_failed(&context.report);
-        if (!is_json)
-                check_report_print_text(&context.report);
-        else if (check_report_print_json(&context.report) < 0)
+        r = is_json ? check_report_print_json(&context.report) : check_report_print_text(&context.report);
+        if (r < 0) {
+                (void) log_error_errno(r, "The report could not be written");
                 has_failed = true;
+        }
         check_report_done(&context.report);
+        free(context.user_word);
         return has_failed ? COMMAND_FAILED : COMMAND_OK;
 }

@@ -16,7 +16,8 @@ typedef struct CheckContext {
         const Settings *settings;
         const char *socket_path, *launcher_socket_path;
         uid_t uid;
-        char user_name[64];
+        char user_name[1024];    /* for sentences */
+        char *user_word;         /* for command lines; NULL: this uid has no name that they could take */
 
         bool is_booted;          /* PID 1 is systemd */
         bool is_in_container;
@@ -47,7 +48,7 @@ void check_sets(CheckContext *c); /* whether programs can declare more of them *
 /* check-http.c: the sockets for HTTP; nothing of one that nobody switched on. */
 void check_http(CheckContext *c);
 
-/* check-files.c: what the service reads beside its configuration. */
+/* check-files.c: what the service reads. Reading its configuration comes first: with a mistake in it nothing
+ * else can be checked. Returns 1 with *ret; 0 with the mistake in the report; or -errno. */
+int check_configuration(CheckContext *c, Settings **ret);
 void check_files(CheckContext *c);
-/* A configuration with a mistake: nothing else can be checked. message: as settings_load() gave it. */
-void check_configuration(CheckContext *c, const char *message);

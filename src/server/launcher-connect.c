@@ -16,11 +16,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/fd.h"
 #include "base/macro.h"
 #include "base/strv.h"
 #include "config.h"
 #include "server/launcher-connect.h"
+#include "server/system-units.h"
 
 #define LAUNCHER_FD 3
 
@@ -37,49 +39,61 @@ static const char *const passed_variables[] = {
         "MCP_EXEC_PYTHON",
 };
 
-/* systemd does not start what an administrator masked, whoever asks. NULL: none is. */
-static const char* masked_unit(void) {
+static bool is_masked_in(const char *directory, const char *unit) {
+        char path[128], target[16];
+        ssize_t n;
+
+        (void) snprintf(path, sizeof(path), "%s/%s", directory, unit);
+        n = readlink(path, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = 0;
+        return streq(target, "/dev/null");
+}
+
+/* systemd does not start what an administrator masked, whoever asks. *ret: the first that is; NULL: none.
+ * commands: what takes all of the masks away, with " && " behind each. */
+static int find_masks(const char **ret, Buffer *commands) {
         static const char *const units[] = { "mcp-exec-launcher.socket", "mcp-exec-launcher.service" };
-        static const char *const directories[] = { "/etc/systemd/system", "/run/systemd/system" };
+        static const struct {
+                const char *directory, *command;
+        } places[] = {
+                { "/etc/systemd/system", "systemctl unmask"           },
+                { "/run/systemd/system", "systemctl unmask --runtime" },
+        };
+        int r = 0;
 
-        for (size_t i = 0; i < ELEMENTSOF(units); i++)
-                for (size_t k = 0; k < ELEMENTSOF(directories); k++) {
-                        char path[128], target[16];
-                        ssize_t n;
-
-                        (void) snprintf(path, sizeof(path), "%s/%s", directories[k], units[i]);
-                        n = readlink(path, target, sizeof(target) - 1);
-                        target[n > 0 ? n : 0] = 0;
-                        if (streq(target, "/dev/null"))
-                                return units[i];
+        *ret = NULL;
+        for (size_t k = 0; k < ELEMENTSOF(places) && r >= 0; k++)
+                for (size_t i = 0; i < ELEMENTSOF(units) && r >= 0; i++) {
+                        if (!is_masked_in(places[k].directory, units[i]))
+                                continue;
+                        *ret = *ret ?: units[i];
+                        r = buffer_printf(commands, "%s %s && ", places[k].command, units[i]);
                 }
-        return NULL;
+        return r;
 }
 
 /* reset-failed, for it has perhaps failed more often than systemd allows. */
 #define RESTART \
         "systemctl reset-failed mcp-exec-launcher.socket && systemctl restart mcp-exec-launcher.socket"
 
-static bool is_something_else(const char *path) {
-        struct stat st;
-
-        return lstat(path, &st) >= 0 && !S_ISSOCK(st.st_mode);
-}
-
 static void explain_absence(const LauncherConnect *c, char **reterr_message) {
-        const char *path = c->socket_path, *masked = masked_unit();
         _cleanup_free_ char *cause = NULL, *remedy = NULL;
+        _cleanup_buffer_ Buffer unmask = BUFFER_INIT(0);
+        const char *path = c->socket_path, *masked;
         int r;
 
+        r = find_masks(&masked, &unmask);
+        if (r < 0)
+                return;
         if (masked) {
                 r = str_printf(&cause, "The launcher's socket %s is not there, for %s is masked.", path,
                                masked);
                 if (r >= 0)
-                        r = str_printf(&remedy, "systemctl unmask %s && " RESTART, masked);
-        } else if (is_something_else(path)) {
+                        r = str_printf(&remedy, "%s" RESTART, unmask.data);
+        } else if (system_path_is_taken(path, S_IFSOCK)) {
                 r = str_printf(&cause, "Something else is in the place of the launcher's socket %s.", path);
-                if (r >= 0)
-                        r = str_printf(&remedy, "rm -r %s && " RESTART, path);
+                if (r >= 0) /* moved, not removed: whatever it is, it is not ours */
+                        r = str_printf(&remedy, "mv -T %s %s.old && " RESTART, path, path);
         } else {
                 r = str_printf(&cause, "The launcher's socket %s is not there.", path);
                 if (r >= 0)
@@ -88,7 +102,7 @@ static void explain_absence(const LauncherConnect *c, char **reterr_message) {
         if (r >= 0 && c->has_remedy)
                 *reterr_message = TAKE_PTR(cause);
         else if (r >= 0)
-                (void) str_printf(reterr_message, "%s Start it with \"%s\".", cause, remedy);
+                (void) str_printf(reterr_message, "%s Start it as root with \"%s\".", cause, remedy);
 }
 
 static int connect_system(const LauncherConnect *c, char **reterr_message) {
@@ -114,12 +128,13 @@ static int connect_system(const LauncherConnect *c, char **reterr_message) {
                 return TAKE_FD(fd);
 
         r = -errno;
-        if (r == -ENOENT || r == -ECONNREFUSED || is_something_else(path))
+        if (r == -ENOENT || r == -ECONNREFUSED || system_path_is_taken(path, S_IFSOCK))
                 explain_absence(c, reterr_message);
         else if (r == -EACCES || r == -EPERM)
                 (void) str_printf(reterr_message,
                                   "The launcher's socket %s does not admit uid %u. Run the server as "
-                                  "mcp-exec.service does, as the user mcp-exec.",
+                                  "mcp-exec.service does, as the user mcp-exec; where it does, \"mcp-exec "
+                                  "check\" as root tells what is wrong with the directory.",
                                   path, (unsigned) geteuid());
         else if (r == -EAGAIN)
                 (void) str_printf(reterr_message, "The launcher does not accept connections. See "

@@ -74,8 +74,8 @@ int resource_metadata_load(const char *path, ResourceMetadata *ret, char **reter
                         return r;
                 if (r < 0 && r != -ENOENT)
                         return refuse(path,
-                                      r == -EISDIR || r == -EBADF ?
-                                              "is no regular file" :
+                                      r == -EACCES                ? strerrordesc_np(EACCES) :
+                                      r == -EISDIR || r == -EBADF ? "is no regular file" :
                                               "cannot be read as a text file of at most 64 KiB",
                                       reterr_message);
                 r = m.text ? check(path, &m, reterr_message) : 0;

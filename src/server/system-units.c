@@ -6,8 +6,10 @@
 
 #include "server/system-units.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -30,12 +32,17 @@ static const char *const names[_SYSTEM_UNIT_MAX] = {
 
 /* ---- Asking ---- */
 
-/* "Listen=127.0.0.1:8080 (Stream)", one line for each. */
+/* "Listen=127.0.0.1:8080 (Stream)", one line for each. A path may hold blanks. What has no room is left out
+ * as a whole: the beginning of a path is another path. */
 static void take_address(SystemUnitState *s, const char *address) {
-        size_t n = strlen(s->listen);
+        size_t n_there = strlen(s->listen), n_more = strlen(address);
+        const char *type = strrchr(address, '(');
 
-        (void) snprintf(s->listen + n, sizeof(s->listen) - n, "%s%.*s", n > 0 ? " " : "",
-                        (int) strcspn(address, " "), address);
+        if (type && type > address && type[-1] == ' ')
+                n_more = (size_t) (type - 1 - address);
+        if (n_there + 1 + n_more < sizeof(s->listen))
+                (void) snprintf(s->listen + n_there, sizeof(s->listen) - n_there, "%s%.*s",
+                                n_there > 0 ? "\n" : "", (int) n_more, address);
 }
 
 static void take_line(SystemUnits *u, SystemUnitState *s, bool is_service, const char *line) {
@@ -120,6 +127,29 @@ static bool is_enabled(const SystemUnits *u, SystemUnit unit) {
         return strncmp(u->states[unit].enabled, "enabled", strlen("enabled")) == 0;
 }
 
+/* ---- Places ---- */
+
+bool system_path_is_away(const char *path) {
+        struct stat st;
+
+        assert(path);
+
+        /* Not what this user may not look at. */
+        return lstat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+bool system_path_is_taken(const char *path, unsigned type) {
+        struct stat st;
+
+        assert(path);
+
+        if (lstat(path, &st) < 0)
+                return false;
+        if (type == S_IFDIR && S_ISLNK(st.st_mode) && stat(path, &st) < 0)
+                return true;
+        return (st.st_mode & S_IFMT) != type;
+}
+
 bool system_units_are_wanted(const SystemUnits *u) {
         assert(u);
 
@@ -177,18 +207,49 @@ static bool is_masked_until_boot(const SystemUnits *u, SystemUnit unit) {
         return is_masked(u, unit) && streq(u->states[unit].enabled, "masked-runtime");
 }
 
-static bool is_away(const char *path) {
-        return access(path, F_OK) < 0;
+/* Nothing can listen under the name of something else, or below it. It is only moved: whoever put it there,
+ * nothing of theirs is lost, and nothing behind it is touched, be it a link or a mount point. */
+static void clear_the_way(Commands *c, const char *path) {
+        begin(c, "mv -T");
+        add_word(c, path);
+        if (c->error >= 0)
+                c->error = buffer_printf(&c->line, " %s.old", path);
 }
 
-/* Nothing can listen under the name of something else. */
-static void clear_the_way(Commands *c, const char *path) {
-        struct stat st;
+static void clear_the_ways(Commands *c, bool for_socket, bool for_launcher) {
+        if ((for_socket || for_launcher) && system_path_is_taken(MCP_EXEC_RUNTIME_DIR, S_IFDIR))
+                clear_the_way(c, MCP_EXEC_RUNTIME_DIR);
+        if (for_socket && system_path_is_taken(MCP_EXEC_SOCKET_PATH, S_IFSOCK))
+                clear_the_way(c, MCP_EXEC_SOCKET_PATH);
+        if (for_launcher && system_path_is_taken(MCP_EXEC_LAUNCHER_SOCKET_PATH, S_IFSOCK))
+                clear_the_way(c, MCP_EXEC_LAUNCHER_SOCKET_PATH);
+}
 
-        if (lstat(path, &st) < 0 || S_ISSOCK(st.st_mode))
-                return;
-        begin(c, "rm -r");
-        add_word(c, path);
+/* It did start, and something else than itself ended it. */
+static bool was_ended(const char *result) {
+        return streq(result, "signal") || streq(result, "core-dump") || streq(result, "oom-kill") ||
+               streq(result, "watchdog");
+}
+
+/* The socket of a service that was started too often in a short time. */
+static int explain_limit(const SystemUnits *u, SystemUnit socket, const char *sudo, char **ret) {
+        const char *name = names[socket], *service = names[socket + 1];
+        const char *result = u->states[socket + 1].result;
+        _cleanup_free_ char *command = NULL;
+        int r;
+
+        r = str_printf(&command, "%ssystemctl reset-failed %s && %ssystemctl restart %s", sudo, name, sudo,
+                       name);
+        if (r < 0)
+                return r;
+        if (was_ended(result))
+                return str_printf(ret, "%s was started and ended many times in a short time (systemd says: "
+                                       "%s), which \"%sjournalctl -u %s\" shows. Once the reason is gone, "
+                                       "such as somebody who killed it: \"%s\".",
+                                  service, result, sudo, service, command);
+        return str_printf(ret, "Find out why %s cannot be started (\"%sjournalctl -u %s\") and repair it, "
+                               "then \"%ssystemctl daemon-reload && %s\".",
+                          service, sudo, service, sudo, command);
 }
 
 /* What no command can repair. Returns 1 with *ret, 0, or -ENOMEM. */
@@ -204,18 +265,16 @@ static int explain(const SystemUnits *u, const char *sudo, char **ret) {
                 if (streq(load, "not-found"))
                         r = str_printf(ret, "Install the package mcp-exec again: %s is missing.", names[i]);
                 else if (streq(load, "bad-setting") || streq(load, "error"))
+                        /* What else has to be done for it depends on what runs by then. */
                         r = str_printf(ret, "Correct %s: \"systemctl status %s\" shows the mistake and "
                                        "\"systemctl cat %s\" the files. Then \"%ssystemctl daemon-reload\" "
-                                       "and \"%ssystemctl restart mcp-exec.socket\".",
+                                       "and \"%smcp-exec check\" again.",
                                        names[i], names[i], names[i], sudo, sudo);
         }
         /* It was tried again and again, and would be once more. */
         for (size_t i = 0; i < _SYSTEM_UNIT_NEEDED_MAX && r == 0 && !*ret; i += 2)
                 if (streq(u->states[i].result, "trigger-limit-hit") && has_failed(u, (SystemUnit) (i + 1)))
-                        r = str_printf(ret, "Find out why %s cannot be started (\"journalctl -u %s\") and "
-                                       "repair it, then \"%ssystemctl daemon-reload && %ssystemctl "
-                                       "reset-failed %s && %ssystemctl restart %s\".",
-                                       names[i + 1], names[i + 1], sudo, sudo, names[i], sudo, names[i]);
+                        r = explain_limit(u, (SystemUnit) i, sudo, ret);
         return r < 0 ? r : *ret != NULL;
 }
 
@@ -274,7 +333,7 @@ int system_units_repair(const SystemUnits *u, const SystemUnitsSymptoms *symptom
                         is_masked(u, SYSTEM_UNIT_LAUNCHER_SOCKET) ||
                         is_masked(u, SYSTEM_UNIT_LAUNCHER_SERVICE) ||
                         (system_unit_is_up(u, SYSTEM_UNIT_LAUNCHER_SOCKET) &&
-                         is_away(MCP_EXEC_LAUNCHER_SOCKET_PATH));
+                         system_path_is_away(MCP_EXEC_LAUNCHER_SOCKET_PATH));
         /* The socket brings a launcher's socket along that was only stopped. */
         if (want_socket && want_launcher && symptoms->is_launcher_away &&
             streq(u->states[SYSTEM_UNIT_LAUNCHER_SOCKET].active, "inactive") &&
@@ -283,10 +342,7 @@ int system_units_repair(const SystemUnits *u, const SystemUnitsSymptoms *symptom
 
         add_for(&c, "systemctl unmask", u, _SYSTEM_UNIT_NEEDED_MAX, is_masked_for_good);
         add_for(&c, "systemctl unmask --runtime", u, _SYSTEM_UNIT_NEEDED_MAX, is_masked_until_boot);
-        if (want_socket)
-                clear_the_way(&c, MCP_EXEC_SOCKET_PATH);
-        if (want_launcher)
-                clear_the_way(&c, MCP_EXEC_LAUNCHER_SOCKET_PATH);
+        clear_the_ways(&c, want_socket, want_launcher);
         /* Whatever failed was perhaps tried so often that systemd would refuse once more. */
         add_for(&c, "systemctl reset-failed", u, _SYSTEM_UNIT_NEEDED_MAX, has_failed);
         add_starts(&c, u, want_socket, want_launcher);
@@ -370,6 +426,9 @@ int system_units_remedy(const SystemUnits *units, int code, bool as_root, char *
         if (streq(units->states[SYSTEM_UNIT_SERVICE].active, "deactivating"))
                 return str_copy(ret, "Try again later: the service stops, and answers its calls before it "
                                      "is gone (\"systemctl status mcp-exec.service\").");
+        if (!units->is_known && sd_booted() <= 0)
+                return str_copy(ret, "Use a machine where systemd runs, for mcp-exec needs it (\"mcp-exec "
+                                     "check\" tells what can be done here).");
         if (code == SYSTEM_SOCKET_E_ABSENT)
                 return str_printf(ret, is_installed() ? "%ssystemctl enable --now mcp-exec.socket" :
                                                         "Install the package mcp-exec, then \"%ssystemctl "

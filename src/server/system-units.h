@@ -21,7 +21,7 @@ typedef enum SystemUnit {
 /* systemd's own words; empty where it could not be asked. */
 typedef struct SystemUnitState {
         char load[24], active[24], result[32], enabled[24];
-        char listen[256]; /* of a socket: addresses, with a blank between them */
+        char listen[256]; /* of a socket: addresses, a line each */
 } SystemUnitState;
 
 typedef struct SystemUnits {
@@ -46,6 +46,12 @@ const char* system_unit_name(SystemUnit unit);
 
 /* Active, or on its way there or from there. */
 bool system_unit_is_up(const SystemUnits *u, SystemUnit unit);
+
+/* There is nothing of this name; not so where this user may not look. */
+bool system_path_is_away(const char *path);
+
+/* There is something of another type: S_IFSOCK, or S_IFDIR, which a link may lead to. */
+bool system_path_is_taken(const char *path, unsigned type);
 
 /* Somebody wants the socket to serve. Where this is so and it does not, that is the thing to repair. */
 bool system_units_are_wanted(const SystemUnits *u);

@@ -75,9 +75,9 @@ def test_check_sees_that_the_directory_of_packages_was_removed():
             start_sockets()
 
 
-def test_check_of_a_stranger_names_adduser():
+def test_check_of_a_stranger_names_the_command():
     items, status = _check("bob")
-    assert items["service"]["verdict"] == "warn" and "adduser bob mcp-exec" in items["service"]["remedy"], items
+    assert items["service"]["verdict"] == "warn" and "gpasswd -a bob mcp-exec" in items["service"]["remedy"], items
     # Only the own manager decides now: 257 can do it, an older one cannot and the remedy says what can.
     assert status == (0 if systemd_version() >= 257 else 1), items
     if systemd_version() < 257:
@@ -88,7 +88,7 @@ def test_check_of_a_stranger_does_not_recommend_a_group_that_does_not_exist():
     with configured("[Server]\nAllowGroups=nosuchgroup\n"):
         items, _ = _check("bob")
     assert "no such group" in items["service"]["detail"], items["service"]
-    assert "adduser" not in items["service"]["remedy"] and "AllowGroups=" in items["service"]["remedy"], items
+    assert "gpasswd" not in items["service"]["remedy"] and "AllowGroups=" in items["service"]["remedy"], items
 
 
 def test_check_of_a_user_without_a_manager_names_linger():
@@ -181,7 +181,7 @@ def test_user_namespaces_that_apparmor_restricts_lead_to_the_system_service():
     mounts = ("mount -t tmpfs -o mode=755 tmpfs /proc/sys/kernel; echo 1 >/proc/sys/kernel/apparmor_restrict_unprivileged_userns\n")
     verdict, detail, remedy = _check_where(mounts, "alice")["user manager"]
     assert verdict == "fail" and "apparmor_restrict_unprivileged_userns" in detail, detail
-    assert "adduser alice mcp-exec" in remedy, remedy
+    assert "gpasswd -a alice mcp-exec" in remedy, remedy
 
 
 def test_systemd_too_old_is_named_with_its_version():
@@ -201,7 +201,7 @@ def test_run_of_a_user_whom_nothing_admits_says_both_reasons():
     sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
     done = sh(["mcp-exec", "run", "-"], user="carol", env=minimal_environment("carol"), input="print(1)", check=False)
     assert done.returncode == 125 and not done.stdout, done
-    assert "/run/user/" in done.stderr and "adduser carol mcp-exec" in done.stderr, done.stderr
+    assert "/run/user/" in done.stderr and "gpasswd -a carol mcp-exec" in done.stderr, done.stderr
 
 
 @timeout(90)

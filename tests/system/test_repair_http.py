@@ -95,7 +95,7 @@ def test_proxy_socket_with_something_else_in_its_place():
         os.mkdir(path)
         systemctl("start", unit, "mcp-exec.socket", check=False)
         remedy = _tell("proxy", unit, f"something else is in the place of {path}")
-        assert remedy.startswith(f"rm -r {path} && "), remedy
+        assert remedy.startswith(f"mv -T {path} {path}.old && "), remedy
         _listens_again("proxy", unit, remedy)
 
 
