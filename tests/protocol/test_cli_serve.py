@@ -377,8 +377,9 @@ def test_the_line_of_a_run_that_could_not_start_says_why():
             service.listening[0].close()
             service.notify.socket.close()
         line = next(line for line in service.errors.splitlines() if " of exec for " in line)
-        assert line.endswith(f": infra_error, never ran, 0 ms: The launcher's socket {where}/nobody.sock is not there. Start it "
-                             'with "systemctl reset-failed mcp-exec-launcher.socket && systemctl restart mcp-exec-launcher.socket".'), line
+        assert line.endswith(f": infra_error, never ran, 0 ms: The launcher's socket {where}/nobody.sock is not there. "
+                             'Start it as root with "systemctl reset-failed mcp-exec-launcher.socket && '
+                             'systemctl restart mcp-exec-launcher.socket".'), line
 
 
 if __name__ == "__main__":
