@@ -117,18 +117,16 @@ static int open_file(TokenFile *f, const char *path, bool is_for_change) {
         return COMMAND_FAILED;
 }
 
-/* Readable for the service and nobody else. */
+/* Readable for the service and nobody else. A file that was written by hand may have the group of root, and
+ * was then read as everybody might. */
 static int set_owner(const TokenFile *f, int fd) {
-        const struct group *group;
+        uid_t uid = f->exists ? f->st.st_uid : (uid_t) -1;
+        gid_t gid = f->exists ? f->st.st_gid : (gid_t) -1;
+        const struct group *group = NULL;
 
-        if (fchmod(fd, 0640) < 0)
-                return -errno;
-        if (f->exists)
-                return fchown(fd, f->st.st_uid, f->st.st_gid) < 0 ? -errno : 0;
-        if (geteuid() != 0)
-                return 0;
-        group = getgrnam(SERVICE_GROUP);
-        if (group && fchown(fd, (uid_t) -1, group->gr_gid) < 0)
+        if (geteuid() == 0 && (!f->exists || gid == 0))
+                group = getgrnam(SERVICE_GROUP);
+        if (fchmod(fd, 0640) < 0 || fchown(fd, uid, group ? group->gr_gid : gid) < 0)
                 return -errno;
         return 0;
 }
