@@ -410,8 +410,9 @@ static void report_default_problem(CheckContext *c, const char *problem) {
                        "file; a correction takes effect with the next program after five minutes, or "
                        "at once by %s",
                        *path ? path : "the file",
-                       c->uses_system_service ? "systemctl restart mcp-exec.service" :
-                                                "a restart of the server") < 0)
+                       !c->uses_system_service ? "a restart of the server" :
+                       c->uid == 0             ? "systemctl restart mcp-exec.service" :
+                                                 "sudo systemctl restart mcp-exec.service") < 0)
                 check_report_break(&c->report, -ENOMEM);
         check_add(&c->report, CHECK_WARN, "default set", remedy,
                   "programs run without the packages of DefaultRequirements=: %s", problem);
@@ -448,9 +449,15 @@ void check_sets(CheckContext *c) {
                           "programs can declare packages; uv%s%s is %s, %" PRIi64 " %s ready (whether "
                           "the index answers is not tested)", *version ? " " : "", version,
                           *uv ? uv : "not needed", n_sets, n_sets == 1 ? "set is" : "sets are");
-        else
-                check_add(&c->report, CHECK_WARN, "sets",
-                          json_get_string(json_member(packages, "problem"), &problem, NULL) ? problem : NULL,
-                          "programs cannot declare packages%s%s%s", *uv ? " (uv is " : "", uv,
-                          *uv ? ")" : "");
+        else {
+                _cleanup_free_ char *remedy = NULL;
+
+                /* The launcher says it to the administrator. */
+                if (json_get_string(json_member(packages, "problem"), &problem, NULL) &&
+                    str_printf(&remedy, "%s%s", problem,
+                               c->uses_system_service && c->uid != 0 ? " This takes root." : "") < 0)
+                        check_report_break(&c->report, -ENOMEM);
+                check_add(&c->report, CHECK_WARN, "sets", remedy, "programs cannot declare packages%s%s%s",
+                          *uv ? " (uv is " : "", uv, *uv ? ")" : "");
+        }
 }

@@ -4,12 +4,13 @@
 import contextlib
 import json
 import pathlib
+import socket
 
-from lib import minimal_environment, sh
+from lib import SOCKET, minimal_environment, schemas, sh
 
+TOKENS = pathlib.Path("/etc/mcp-exec/tokens")
 UNITS = ("mcp-exec.socket", "mcp-exec.service", "mcp-exec-launcher.socket", "mcp-exec-launcher.service")
 HTTP_SOCKET = "mcp-exec-http.socket"
-DROPIN = pathlib.Path("/run/systemd/system/mcp-exec.service.d/90-test.conf")
 
 
 def systemctl(*arguments, check=True):
@@ -20,10 +21,64 @@ def run(user="root", check=True):
     return sh(["mcp-exec", "run", "-"], user=user, input="print('ran')", check=check, env=minimal_environment(user))
 
 
-def check():
-    done = sh(["mcp-exec", "check", "--json"], check=False)
+def checked(user="root"):
+    """The items of `mcp-exec check` by name, and its exit status."""
+    done = sh(["mcp-exec", "check", "--json"], user=user, env=minimal_environment(user), check=False)
     assert not done.stderr, done.stderr
-    return {item["name"]: item for item in json.loads(done.stdout)}
+    return {item["name"]: item for item in json.loads(done.stdout)}, done.returncode
+
+
+def check(user="root"):
+    return checked(user)[0]
+
+
+def check_serves(*hint):
+    """The items of a check that finds nothing wrong; it ran a program by way of the service."""
+    items = check()
+    assert items["service"]["verdict"] == items["run"]["verdict"] == "ok", (items, *hint)
+    assert items["launcher"]["verdict"] != "fail", (items, *hint)
+    return items
+
+
+def ping():
+    """How the service answers the first message of a connection."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(20)
+        s.connect(SOCKET)
+        s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        line = s.makefile("rb").readline()
+    schemas.Listener().received_bytes(line)
+    return json.loads(line)
+
+
+@contextlib.contextmanager
+def written(path, text, owner="root:root", mode=0o644):
+    """A file with this text; afterwards as it was."""
+    old = path.read_bytes() if path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    sh(["chown", owner, str(path)])
+    path.chmod(mode)
+    try:
+        yield path
+    finally:
+        if old is None:
+            path.unlink()
+        else:
+            path.write_bytes(old)
+
+
+def tokens(text):
+    return written(TOKENS, text, "root:mcp-exec", 0o640)
+
+
+@contextlib.contextmanager
+def drop_in(unit, text):
+    """A drop-in of a unit, in effect for the length of a with block on a machine()."""
+    with written(pathlib.Path(f"/run/systemd/system/{unit}.d/90-test.conf"), text):
+        systemctl("daemon-reload")
+        yield
+    systemctl("daemon-reload")
 
 
 @contextlib.contextmanager
@@ -35,7 +90,6 @@ def machine():
     try:
         yield
     finally:
-        DROPIN.unlink(missing_ok=True)
         systemctl("unmask", *UNITS, check=False)
         systemctl("unmask", "--runtime", *UNITS, check=False)
         systemctl("stop", HTTP_SOCKET, *UNITS, check=False)

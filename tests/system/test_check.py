@@ -2,25 +2,18 @@
 """`mcp-exec check` and `mcp-exec run` in the situations that people are really in."""
 
 import json
-import pathlib
+import os
 import shlex
-import socket
 import time
 
-from lib import (CONF_DROPIN, SOCKET, SOCKETS, configured, minimal_environment, needs, schemas, sh,
-                 start_sockets, stop_services, systemd_version, timeout)
+from lib import (CONF_DROPIN, SOCKETS, configured, minimal_environment, needs, sh, show, start_sockets, stop_services,
+                 systemd_version, timeout, wait_until)
+from repair import check, checked, ping, tokens
 from test_sets import uv
 
 
-def _check(user):
-    """The items by name, and the exit status."""
-    done = sh(["mcp-exec", "check", "--json"], user=user, env=minimal_environment(user), check=False)
-    assert not done.stderr, done.stderr
-    return {item["name"]: item for item in json.loads(done.stdout)}, done.returncode
-
-
 def test_check_of_root_names_what_it_saw_inside():
-    items, status = _check("root")
+    items, status = checked("root")
     assert status == 0, items
     for name in ("systemd", "service", "launcher", "version", "cgroups", "namespaces", "seccomp", "run", "walls"):
         assert items[name]["verdict"] != "fail", items[name]
@@ -31,7 +24,7 @@ def test_check_of_root_names_what_it_saw_inside():
 def test_check_of_a_member_uses_the_service():
     sh(["gpasswd", "-a", "alice", "mcp-exec"])
     try:
-        items, status = _check("alice")
+        items, status = checked("alice")
     finally:
         sh(["gpasswd", "-d", "alice", "mcp-exec"])
     assert status == 0 and items["service"]["verdict"] == "ok", items
@@ -46,7 +39,7 @@ def test_check_says_why_no_packages_can_be_prepared():
                              ("IndexCredentials=/nonexist", "cannot be looked at: No such file"),
                              ("IndexCredentials=/etc/passwd", "can be read by others than its owner")):
             with configured(f"[Packages]\n{setting}\n"):
-                row = _check("root")[0]["sets"]
+                row = check()["sets"]
             key, path = setting.split("=")
             assert row["verdict"] == "warn" and f"{path} ({key}=) {why}" in row["remedy"].replace("The file ", ""), row
             assert "restart mcp-exec-launcher.service" in row["remedy"] and "0644" not in row["remedy"], row
@@ -54,7 +47,7 @@ def test_check_says_why_no_packages_can_be_prepared():
 
 def test_check_names_the_file_of_default_packages_that_is_wrong():
     with configured("[Packages]\nDefaultRequirements=/etc/ssl\n"):
-        row = _check("root")[0]["default set"]
+        row = check()["default set"]
     assert row["verdict"] == "warn" and row["detail"].endswith(": /etc/ssl is a directory, and no file."), row
     assert row["remedy"].startswith("Correct /etc/ssl, which DefaultRequirements= names"), row
     assert "after five minutes, or at once by systemctl restart mcp-exec.service" in row["remedy"], row
@@ -63,10 +56,10 @@ def test_check_names_the_file_of_default_packages_that_is_wrong():
 def test_check_sees_that_the_directory_of_packages_was_removed():
     with uv():
         start_sockets()
-        assert "sets" in _check("root")[0]
+        assert "sets" in check()
         try:
             sh("rm -rf /var/lib/mcp-exec")
-            row = _check("root")[0]["sets"]
+            row = check()["sets"]
             assert row["verdict"] == "warn" and "/var/lib/mcp-exec/sets, cannot be opened" in row["remedy"], row
             assert "systemd-tmpfiles --create mcp-exec.conf" in row["remedy"], row
         finally:
@@ -76,7 +69,7 @@ def test_check_sees_that_the_directory_of_packages_was_removed():
 
 
 def test_check_of_a_stranger_names_the_command():
-    items, status = _check("bob")
+    items, status = checked("bob")
     assert items["service"]["verdict"] == "warn" and "gpasswd -a bob mcp-exec" in items["service"]["remedy"], items
     # Only the own manager decides now: 257 can do it, an older one cannot and the remedy says what can.
     assert status == (0 if systemd_version() >= 257 else 1), items
@@ -86,14 +79,14 @@ def test_check_of_a_stranger_names_the_command():
 
 def test_check_of_a_stranger_does_not_recommend_a_group_that_does_not_exist():
     with configured("[Server]\nAllowGroups=nosuchgroup\n"):
-        items, _ = _check("bob")
+        items, _ = checked("bob")
     assert "no such group" in items["service"]["detail"], items["service"]
     assert "gpasswd" not in items["service"]["remedy"] and "AllowGroups=" in items["service"]["remedy"], items
 
 
 def test_check_of_a_user_without_a_manager_names_linger():
     sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
-    items, status = _check("carol")
+    items, status = checked("carol")
     assert status == 1 and items["user manager"]["verdict"] == "fail", items
     assert "enable-linger carol" in items["user manager"]["remedy"], items
     assert "run" not in items and "launcher" not in items, items
@@ -105,7 +98,7 @@ def test_check_without_the_sockets_names_the_command():
     sh(["systemctl", "stop", *SOCKETS])
     stop_services()
     try:
-        items, status = _check("root")
+        items, status = checked("root")
     finally:
         start_sockets()
     assert status == 1 and items["service"]["remedy"] == "systemctl enable --now mcp-exec.socket", items
@@ -113,16 +106,8 @@ def test_check_without_the_sockets_names_the_command():
 
 
 def test_check_tells_which_protection_the_launcher_misses():
-    CONF_DROPIN.parent.mkdir(parents=True, exist_ok=True)
-    CONF_DROPIN.write_text("[Sandbox]\nPython=/usr/bin/no-such-python\n")
-    try:
-        stop_services()
-        start_sockets()
-        items, status = _check("root")
-    finally:
-        CONF_DROPIN.unlink()
-        stop_services()
-        start_sockets()
+    with configured("[Sandbox]\nPython=/usr/bin/no-such-python\n"):
+        items, status = checked("root")
     assert status == 1 and items["launcher"]["verdict"] == "fail", items
     assert "no-such-python" in items["launcher"]["detail"] and items["launcher"]["remedy"], items
     assert "run" not in items or items["run"]["verdict"] == "fail", items
@@ -206,28 +191,64 @@ def test_run_of_a_user_whom_nothing_admits_says_both_reasons():
 
 @timeout(90)
 def test_mistake_in_the_configuration_is_answered_and_found_in_the_journal():
-    CONF_DROPIN.parent.mkdir(parents=True, exist_ok=True)
-    CONF_DROPIN.write_text("[Exec]\nNoSuchKey=1\n")
-    try:
-        stop_services()
-        start_sockets()
+    with configured("[Exec]\nNoSuchKey=1\n"):
         for _ in range(3):
-            with socket.socket(socket.AF_UNIX) as s:
-                s.settimeout(20)
-                s.connect(SOCKET)
-                s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-                line = s.makefile("rb").readline()
-                schemas.Listener().received_bytes(line)
-                error = json.loads(line)["error"]
-                assert error["code"] == -31001 and "journalctl" in error["message"], error
-        logged = sh(["journalctl", "--boot", "--unit=mcp-exec.service", "--lines=20"]).stdout
-        assert f"{CONF_DROPIN}:2" in logged and "NoSuchKey" in logged, logged
+            error = ping()["error"]
+            assert error["code"] == -31001 and "journalctl" in error["message"], error
+
+        def logged():
+            return sh(["journalctl", "--boot", "--unit=mcp-exec.service"]).stdout
+
+        assert f"{CONF_DROPIN}:2" in logged(), logged()
         # Nobody waits any more, so systemd does not start it again and again either.
-        time.sleep(6)
-        starts = sh(["journalctl", "--boot", "--unit=mcp-exec.service"]).stdout.count("NoSuchKey")
+        wait_until(lambda: show("mcp-exec.service", "ActiveState")["ActiveState"] in ("inactive", "failed"), 10)
+        starts = logged().count("NoSuchKey")
         time.sleep(3)
-        assert sh(["journalctl", "--boot", "--unit=mcp-exec.service"]).stdout.count("NoSuchKey") == starts
+        assert logged().count("NoSuchKey") == starts
+
+
+# ---- what the service may not read or reach, and root may --------------------------------------------------
+
+def test_files_that_root_alone_may_read_are_found_before_the_service_starts_again():
+    with tokens("user alice parallel=2\n") as file:
+        assert "tokens" not in check()
+        file.chmod(0o600)
+        row = check()["tokens"]
+        assert row["verdict"] == "fail" and "should belong to root:mcp-exec with mode 0640" in row["detail"], row
+    with configured("[Exec]\nMaxParallel=2\n"):
+        CONF_DROPIN.chmod(0o600)
+        items = check()
+        assert list(items) == ["settings"] and items["settings"]["detail"].startswith(f"{CONF_DROPIN}: "), items
+        assert "Let the user mcp-exec read it" in items["settings"]["remedy"], items
+
+
+def test_token_that_is_added_to_a_file_of_roots_group_leaves_it_to_be_read_by_the_service():
+    with tokens("") as file:
+        sh(["chown", "root:root", str(file)])
+        file.chmod(0o644)
+        assert "tokens" not in check()
+        sh("mcp-exec token add ci")
+        assert "tokens" not in check()
+
+
+def test_directory_of_the_sockets_that_root_alone_may_enter():
+    start_sockets()
+    os.chmod("/run/mcp-exec", 0o700)
+    try:
+        row = checked("bob")[0]["service"]
+        assert "this user may not open" in row["detail"] and "gpasswd" not in row["remedy"], row
+        row = check()["directory"]
+        assert row["verdict"] == "fail" and "mode 0700" in row["detail"], row
+        sh(row["remedy"])
+        assert os.stat("/run/mcp-exec").st_mode & 0o7777 == 0o755
+        assert "directory" not in check()
     finally:
-        pathlib.Path(CONF_DROPIN).unlink()
-        stop_services()
-        start_sockets()
+        os.chmod("/run/mcp-exec", 0o755)
+
+
+def test_uid_without_a_name_is_put_into_no_command():
+    start_sockets()
+    done = sh("setpriv --reuid=4242 --regid=4242 --clear-groups env -i PATH=/usr/bin:/bin mcp-exec check --json", check=False)
+    items = {item["name"]: item for item in json.loads(done.stdout)}
+    assert "AllowUsers=4242 " in items["service"]["remedy"], items["service"]
+    assert items["user manager"]["verdict"] == "fail" and "linger" not in items["user manager"]["remedy"], items["user manager"]

@@ -2,51 +2,101 @@
 """Whatever an administrator did to the units: the remedy that is named makes the service serve again, as it stands and at
 the first try. Each case makes the situation, takes the remedy from the text of `mcp-exec check`, and runs it."""
 
-import contextlib
-import json
 import os
-import pathlib
 import re
 import signal
-import socket
 
 from http_client import HttpClient
-from lib import SOCKET, Client, journal, journal_cursor, main_pid, schemas, sh, show, timeout, wait_until
-from repair import DROPIN, HTTP_SOCKET, UNITS, check, machine, run, systemctl
+from lib import CONF_DROPIN, SOCKET, Client, journal, journal_cursor, main_pid, sh, show, timeout, wait_until
+from repair import (HTTP_SOCKET, TOKENS, UNITS, check, check_serves, drop_in, machine, ping, run, systemctl, tokens,
+                    written)
 
 SOCKET_UNITS = ("mcp-exec.socket", HTTP_SOCKET, "mcp-exec-proxy.socket")
-LAUNCHER_SOCKET = "/run/mcp-exec/launcher.sock"
-TOKENS = pathlib.Path("/etc/mcp-exec/tokens")
+DIRECTORY = "/run/mcp-exec"
+LAUNCHER_SOCKET = f"{DIRECTORY}/launcher.sock"
 
 
-def _heals(*commands, item="service"):
-    """The commands break it, the remedy of the item repairs it."""
+ALL = " ".join(UNITS)
+# What was done, by which commands; the item of the check that tells the remedy; the remedy.
+CASES = (
+    ("the socket was stopped while the service runs",
+     ["systemctl stop mcp-exec.socket"], "service",
+     "systemctl stop mcp-exec.service && systemctl restart mcp-exec.socket"),
+    ("the socket was stopped and disabled while the service runs",
+     ["systemctl disable --now mcp-exec.socket"], "service",
+     "systemctl stop mcp-exec.service && systemctl enable --now mcp-exec.socket"),
+    ("everything was stopped and disabled",
+     ["systemctl disable mcp-exec.socket", f"systemctl stop {ALL}"], "service",
+     "systemctl enable --now mcp-exec.socket"),
+    ("the socket was masked",
+     ["systemctl mask mcp-exec.socket", "systemctl stop mcp-exec.service", f"rm -f {SOCKET}"], "service",
+     "systemctl unmask mcp-exec.socket && systemctl restart mcp-exec.socket"),
+    ("the socket was masked until the next boot",
+     ["systemctl stop mcp-exec.socket mcp-exec.service", "systemctl mask --runtime mcp-exec.socket"], "service",
+     "systemctl unmask --runtime mcp-exec.socket && systemctl restart mcp-exec.socket"),
+    ("the service was masked, so that the client that found it so made the socket fail",
+     ["systemctl stop mcp-exec.service", "systemctl mask mcp-exec.service"], "service",
+     "systemctl unmask mcp-exec.service && systemctl reset-failed mcp-exec.socket && systemctl restart mcp-exec.socket"),
+    ("the launcher's socket was masked",
+     ["systemctl stop mcp-exec-launcher.socket", "systemctl mask mcp-exec-launcher.socket"], "launcher",
+     "systemctl unmask mcp-exec-launcher.socket && systemctl restart mcp-exec-launcher.socket"),
+    ("the launcher was masked",
+     ["systemctl stop mcp-exec-launcher.service", "systemctl mask mcp-exec-launcher.service"], "launcher",
+     "systemctl unmask mcp-exec-launcher.service && systemctl reset-failed mcp-exec-launcher.socket && "
+     "systemctl restart mcp-exec-launcher.socket"),
+    ("everything was masked",
+     [f"systemctl stop {ALL}", f"systemctl mask {ALL}"], "service",
+     f"systemctl unmask {ALL} && systemctl restart mcp-exec-launcher.socket mcp-exec.socket"),
+    ("the socket's file was lost",
+     [f"rm {SOCKET}"], "service",
+     "systemctl stop mcp-exec.service && systemctl restart mcp-exec.socket"),
+    ("the launcher's socket file was lost",
+     [f"rm {LAUNCHER_SOCKET}"], "launcher",
+     "systemctl restart mcp-exec-launcher.socket"),
+    ("the directory of the sockets was lost",
+     [f"rm -r {DIRECTORY}"], "service",
+     "systemctl stop mcp-exec.service && systemctl restart mcp-exec-launcher.socket mcp-exec.socket"),
+    ("a file is in the place of the directory of the sockets",
+     [f"systemctl stop {ALL}", f"rm -r {DIRECTORY}", f"touch {DIRECTORY}", "systemctl start mcp-exec.socket"], "service",
+     f"mv -T {DIRECTORY} {DIRECTORY}.old && systemctl reset-failed mcp-exec.socket mcp-exec-launcher.socket && "
+     "systemctl restart mcp-exec-launcher.socket mcp-exec.socket"),
+    ("a directory is in the place of the launcher's socket",
+     ["systemctl stop mcp-exec-launcher.socket mcp-exec-launcher.service", f"mkdir -p {LAUNCHER_SOCKET}/theirs"], "launcher",
+     f"mv -T {LAUNCHER_SOCKET} {LAUNCHER_SOCKET}.old && systemctl reset-failed mcp-exec-launcher.socket && "
+     "systemctl restart mcp-exec-launcher.socket"),
+    ("a link is in the place of the socket",
+     ["systemctl stop mcp-exec.socket mcp-exec.service", f"ln -s {LAUNCHER_SOCKET}.old {SOCKET}",
+      "systemctl start mcp-exec.socket"], "service",
+     f"mv -T {SOCKET} {SOCKET}.old && systemctl reset-failed mcp-exec.socket && systemctl restart mcp-exec.socket"),
+)
+
+
+def _in_turn(cases):
+    """Each case breaks a machine that serves, and the remedy of its item makes it serve again."""
+    for what, commands, item, expected in cases:
+        try:
+            systemctl("reset-failed")  # so that no start limit is met because of the case before
+            for command in commands:
+                sh(command, check=False)
+            items = check()
+            assert items[item]["verdict"] == "fail", items
+            remedy = items[item]["remedy"]
+            assert remedy == expected, items
+            sh(remedy)
+            check_serves(remedy)
+        except Exception as error:
+            error.add_note(f"where {what}")
+            raise
+
+
+@timeout(150)
+def test_whatever_was_done_to_the_units_the_remedy_undoes_it():
     with machine():
-        for command in commands:
-            sh(command, check=False)
-        items = check()
-        assert items[item]["verdict"] == "fail", items
-        remedy = items[item]["remedy"]
-        sh(remedy)
-        assert run().stdout == "ran\n", remedy
-        items = check()
-        assert items["service"]["verdict"] == "ok" and items["launcher"]["verdict"] != "fail", (remedy, items)
-    return remedy
-
-
-def test_socket_that_was_stopped_while_the_service_runs():
-    assert _heals("systemctl stop mcp-exec.socket") == \
-        "systemctl stop mcp-exec.service && systemctl restart mcp-exec.socket"
-
-
-def test_socket_that_was_stopped_and_disabled_while_the_service_runs():
-    assert _heals("systemctl disable --now mcp-exec.socket") == \
-        "systemctl stop mcp-exec.service && systemctl enable --now mcp-exec.socket"
-
-
-def test_everything_that_was_stopped_and_disabled():
-    assert _heals("systemctl disable mcp-exec.socket", f"systemctl stop {' '.join(UNITS)}") == \
-        "systemctl enable --now mcp-exec.socket"
+        _in_turn(CASES)
+        # What was in the way was moved, and nothing in it is lost.
+        assert os.path.isdir(f"{LAUNCHER_SOCKET}.old/theirs") and os.path.islink(f"{SOCKET}.old")
+        assert os.path.isfile(f"{DIRECTORY}.old")
+        os.unlink(f"{DIRECTORY}.old")
 
 
 def test_socket_that_was_stopped_while_http_is_served():
@@ -62,34 +112,6 @@ def test_socket_that_was_stopped_while_http_is_served():
         assert show(HTTP_SOCKET, "ActiveState")["ActiveState"] == "active"
 
 
-def test_socket_that_was_masked():
-    assert _heals("systemctl mask mcp-exec.socket", "systemctl stop mcp-exec.service", f"rm -f {SOCKET}") == \
-        "systemctl unmask mcp-exec.socket && systemctl restart mcp-exec.socket"
-
-
-def test_socket_that_was_masked_until_the_next_boot():
-    assert _heals("systemctl stop mcp-exec.socket mcp-exec.service", "systemctl mask --runtime mcp-exec.socket") == \
-        "systemctl unmask --runtime mcp-exec.socket && systemctl restart mcp-exec.socket"
-
-
-def test_service_that_was_masked():
-    # The client that found it so made the socket fail.
-    assert _heals("systemctl stop mcp-exec.service", "systemctl mask mcp-exec.service") == \
-        ("systemctl unmask mcp-exec.service && systemctl reset-failed mcp-exec.socket && "
-         "systemctl restart mcp-exec.socket")
-
-
-def test_launcher_socket_that_was_masked():
-    assert _heals("systemctl stop mcp-exec-launcher.socket", "systemctl mask mcp-exec-launcher.socket", item="launcher") == \
-        "systemctl unmask mcp-exec-launcher.socket && systemctl restart mcp-exec-launcher.socket"
-
-
-def test_launcher_service_that_was_masked():
-    assert _heals("systemctl stop mcp-exec-launcher.service", "systemctl mask mcp-exec-launcher.service", item="launcher") == \
-        ("systemctl unmask mcp-exec-launcher.service && systemctl reset-failed mcp-exec-launcher.socket && "
-         "systemctl restart mcp-exec-launcher.socket")
-
-
 def test_launcher_service_that_was_masked_and_found_so_by_a_client():
     with machine():
         systemctl("stop", "mcp-exec-launcher.service", check=False)
@@ -102,37 +124,6 @@ def test_launcher_service_that_was_masked_and_found_so_by_a_client():
         assert remedy, said
         sh(remedy[1])
         assert run().stdout == "ran\n"
-
-
-def test_everything_that_was_masked():
-    units = " ".join(UNITS)
-    assert _heals(f"systemctl stop {units}", f"systemctl mask {units}") == \
-        (f"systemctl unmask {units} && systemctl restart mcp-exec-launcher.socket mcp-exec.socket")
-
-
-def test_socket_file_that_was_lost():
-    assert _heals(f"rm {SOCKET}") == "systemctl stop mcp-exec.service && systemctl restart mcp-exec.socket"
-
-
-def test_directory_of_the_sockets_that_was_lost():
-    assert _heals("rm -r /run/mcp-exec") == \
-        "systemctl stop mcp-exec.service && systemctl restart mcp-exec-launcher.socket mcp-exec.socket"
-
-
-def test_launcher_socket_file_that_was_lost():
-    assert _heals(f"rm {LAUNCHER_SOCKET}", item="launcher") == "systemctl restart mcp-exec-launcher.socket"
-
-
-def test_directory_in_the_place_of_the_launcher_socket():
-    assert _heals("systemctl stop mcp-exec-launcher.socket mcp-exec-launcher.service", f"mkdir {LAUNCHER_SOCKET}",
-                  item="launcher") == \
-        (f"mv -T {LAUNCHER_SOCKET} {LAUNCHER_SOCKET}.old && systemctl reset-failed mcp-exec-launcher.socket && "
-         "systemctl restart mcp-exec-launcher.socket")
-
-
-def test_directory_in_the_place_of_the_socket():
-    assert _heals("systemctl stop mcp-exec.socket mcp-exec.service", f"mkdir {SOCKET}", "systemctl start mcp-exec.socket") == \
-        (f"mv -T {SOCKET} {SOCKET}.old && systemctl reset-failed mcp-exec.socket && systemctl restart mcp-exec.socket")
 
 
 def test_a_client_of_a_service_without_its_launcher_does_not_keep_systemd_busy():
@@ -157,15 +148,8 @@ def test_launcher_socket_that_was_stopped_needs_no_remedy():
         assert run().stdout == "ran\n"
 
 
-def _drop_in(text):
-    DROPIN.parent.mkdir(parents=True, exist_ok=True)
-    DROPIN.write_text(text)
-    systemctl("daemon-reload")
-
-
 def test_start_limit_that_was_hit():
-    with machine():
-        _drop_in("[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=2\n")
+    with machine(), drop_in("mcp-exec.service", "[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=2\n"):
         for _ in range(4):
             systemctl("stop", "mcp-exec.service")
             run(check=False)
@@ -189,6 +173,10 @@ def test_start_limit_of_the_socket_that_was_hit():
         assert run().stdout == "ran\n"
 
 
+def _has_hit_the_limit():
+    return show("mcp-exec.socket", "Result")["Result"] == "trigger-limit-hit"
+
+
 def test_service_that_cannot_be_executed_is_given_up_and_the_remedy_says_so():
     """Otherwise PID 1 would try for ever. Here after five times, since how often it can try in a minute is not ours."""
     with machine():
@@ -196,23 +184,30 @@ def test_service_that_cannot_be_executed_is_given_up_and_the_remedy_says_so():
             assert show(unit, "TriggerLimitBurst", "TriggerLimitIntervalUSec") == \
                 {"TriggerLimitBurst": "80", "TriggerLimitIntervalUSec": "20s"}, unit
         systemctl("stop", "mcp-exec.service", "mcp-exec.socket")
-        limit = pathlib.Path("/run/systemd/system/mcp-exec.socket.d/90-test.conf")
-        limit.parent.mkdir(parents=True, exist_ok=True)
-        limit.write_text("[Socket]\nTriggerLimitIntervalSec=5\nTriggerLimitBurst=5\n")
-        try:
-            _drop_in("[Service]\nExecStart=\nExecStart=/nonexistent/mcp-exec serve\n")
+        with drop_in("mcp-exec.socket", "[Socket]\nTriggerLimitIntervalSec=1h\nTriggerLimitBurst=5\n"), \
+                drop_in("mcp-exec.service", "[Service]\nExecStart=\nExecStart=/nonexistent/mcp-exec serve\n"):
             systemctl("start", "mcp-exec.socket")
             said = run(check=False)
             assert said.returncode == 125 and "no service manager" not in said.stderr, said
-            wait_until(lambda: show("mcp-exec.socket", "Result")["Result"] == "trigger-limit-hit", 50)
+            wait_until(_has_hit_the_limit, 50)
             remedy = check()["service"]["remedy"]
             assert remedy.startswith("Find out why mcp-exec.service cannot be started"), remedy
-            DROPIN.unlink()
-            command = re.search(r'then "(systemctl .*)"', remedy)[1]
-            # The limit counts on for as long as its interval, which is shorter than finding the cause takes.
-            wait_until(lambda: sh(command) and run(check=False).stdout == "ran\n", 40, "served", step=1)
-        finally:
-            limit.unlink()
+        sh(re.search(r'then "(systemctl .*)"', remedy)[1])
+        check_serves(remedy)
+
+
+def test_service_that_was_killed_again_and_again_is_not_one_that_cannot_be_started():
+    with machine():
+        with drop_in("mcp-exec.socket", "[Socket]\nTriggerLimitIntervalSec=1h\nTriggerLimitBurst=3\n"):
+            while not _has_hit_the_limit():
+                os.kill(main_pid("mcp-exec.service"), signal.SIGKILL)
+                wait_until(lambda: show("mcp-exec.service", "ActiveState")["ActiveState"] == "failed", 10)
+                run(check=False)
+            remedy = check()["service"]["remedy"]
+            assert remedy.startswith("mcp-exec.service was started and ended many times in a short time "
+                                     "(systemd says: signal)"), remedy
+        sh(re.search(r': "(systemctl .*)"', remedy)[1])
+        check_serves(remedy)
 
 
 # ---- one cause, one remedy -----------------------------------------------------------------------------------
@@ -224,22 +219,23 @@ def _commands(items):
     return {text for text in texts if "systemctl" in text}
 
 
+@timeout(90)
 def test_launcher_and_service_that_are_both_away_have_one_command():
-    for commands in (("systemctl stop mcp-exec.socket", f"rm {LAUNCHER_SOCKET}"),
-                     ("systemctl stop mcp-exec.socket mcp-exec.service mcp-exec-launcher.service",
-                      "systemctl mask mcp-exec-launcher.service"),
-                     ("systemctl stop mcp-exec-launcher.socket mcp-exec-launcher.service", f"mkdir {LAUNCHER_SOCKET}"),
-                     ("systemctl stop mcp-exec-launcher.socket mcp-exec-launcher.service",
-                      "systemctl mask mcp-exec-launcher.socket")):
-        with machine():
+    with machine():
+        for commands in (("systemctl stop mcp-exec.socket", f"rm {LAUNCHER_SOCKET}"),
+                         ("systemctl stop mcp-exec.socket mcp-exec.service mcp-exec-launcher.service",
+                          "systemctl mask mcp-exec-launcher.service"),
+                         ("systemctl stop mcp-exec-launcher.socket mcp-exec-launcher.service", f"mkdir {LAUNCHER_SOCKET}"),
+                         ("systemctl stop mcp-exec-launcher.socket mcp-exec-launcher.service",
+                          "systemctl mask mcp-exec-launcher.socket")):
+            systemctl("reset-failed")
             for command in commands:
                 sh(command)
-            for _ in range(2):  # the first may change how the units are
-                items = check()
-            named = _commands(items)
-            assert len(named) == 1, items
+            check()  # may change how the units are
+            named = _commands(check())
+            assert len(named) == 1, (commands, named)
             sh(named.pop())
-            assert run().stdout == "ran\n", commands
+            check_serves(commands)
 
 
 def _says_one_thing(user, remedy):
@@ -260,25 +256,10 @@ def test_run_without_a_service_says_one_cause_and_one_remedy():
         _says_one_thing("root", "To repair this: systemctl unmask mcp-exec.service && systemctl restart mcp-exec.socket")
 
 
-@contextlib.contextmanager
-def _tokens(text):
-    old = TOKENS.read_bytes() if TOKENS.exists() else None
-    TOKENS.write_text(text)
-    sh(["chown", "root:mcp-exec", str(TOKENS)])
-    TOKENS.chmod(0o640)
-    try:
-        yield
-    finally:
-        if old is None:
-            TOKENS.unlink()
-        else:
-            TOKENS.write_bytes(old)
-
-
 @timeout(120)
 def test_service_that_cannot_start_says_one_cause_and_serves_the_first_client_after_the_repair():
     sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
-    with machine(), _tokens("token\n"):
+    with machine(), tokens("token\n"):
         systemctl("stop", "mcp-exec.service")
         for user in ("root", "carol"):
             _says_one_thing(user, "systemctl restart mcp-exec.service")
@@ -293,15 +274,9 @@ def test_service_that_cannot_start_says_one_cause_and_serves_the_first_client_af
 
 
 def test_service_that_cannot_start_is_no_obstacle_to_the_command_that_it_names():
-    with machine(), _tokens("token\n"):
+    with machine(), tokens("token\n"):
         systemctl("stop", "mcp-exec.service")
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(20)
-            s.connect(SOCKET)
-            s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-            line = s.makefile("rb").readline()
-        schemas.Listener().received_bytes(line)
-        command = re.search(r"without one: (systemctl .*)$", json.loads(line)["error"]["message"])
+        command = re.search(r"without one: (systemctl .*)$", ping()["error"]["message"])
         TOKENS.write_text("")
         sh(command[1])
         assert show("mcp-exec.service", "ActiveState")["ActiveState"] == "active"
@@ -315,7 +290,7 @@ def _status():
 
 
 def test_reload_with_a_mistake_shows_in_the_status_and_in_check_until_a_good_one():
-    with machine(), _tokens(""), Client() as held:
+    with machine(), tokens(""), Client() as held:
         assert held.exec("print(1)")["stdout"] == "1\n"
         TOKENS.write_text("user alice parallel=2\ntoken\n")
         systemctl("reload", "mcp-exec.service")
@@ -336,24 +311,19 @@ def test_reload_with_a_mistake_shows_in_the_status_and_in_check_until_a_good_one
 
 
 def test_check_with_a_mistake_in_the_configuration_says_what_the_service_does():
-    dropin = pathlib.Path("/etc/mcp-exec/mcp-exec.conf.d/91-test.conf")
-    dropin.parent.mkdir(parents=True, exist_ok=True)
     with machine(), Client() as held:
-        dropin.write_text("[Exec]\nNoSuchKey=1\n")
-        try:
+        with written(CONF_DROPIN, "[Exec]\nNoSuchKey=1\n"):
             systemctl("reload", "mcp-exec.service")
-            wait_until(lambda: f"stays: {dropin}:2" in _status(), 10, "the status")
+            wait_until(lambda: f"stays: {CONF_DROPIN}:2" in _status(), 10, "the status")
             items = check()
-            assert list(items) == ["settings"] and items["settings"]["detail"].startswith(f"{dropin}:2: "), items
+            assert list(items) == ["settings"] and items["settings"]["detail"].startswith(f"{CONF_DROPIN}:2: "), items
             assert "goes on" in items["settings"]["detail"], items
-        finally:
-            dropin.unlink()
         sh(re.search(r'"(systemctl .*)"', items["settings"]["remedy"])[1])
         assert held.exec("print(2)")["stdout"] == "2\n"
 
 
 def test_check_tells_that_http_listens_without_a_token():
-    with machine(), _tokens(""):
+    with machine(), tokens(""):
         systemctl("stop", "mcp-exec.service", "mcp-exec.socket")
         systemctl("start", HTTP_SOCKET, "mcp-exec.socket")
         items = check()
