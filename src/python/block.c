@@ -78,6 +78,17 @@ static bool looks_like_opening(const Line *l) {
                strncasecmp(l->text + at, "script", strlen("script")) == 0;
 }
 
+/* "  # ///", which ends a block in its author's eyes, and is what parse tells of then. */
+static bool looks_like_closing(const Line *l) {
+        size_t at = skip(l, 0, " \t"), slashes;
+
+        if (at >= l->n_bytes || l->text[at] != '#')
+                return false;
+        slashes = skip(l, at + 1, " \t");
+        at = skip(l, slashes, "/");
+        return at >= slashes + 2 && at <= slashes + 4 && skip(l, at, " \t") == l->n_bytes;
+}
+
 bool python_has_block(const char *text, size_t text_bytes) {
         size_t at = skip_mark(text, text_bytes);
         Line l;
@@ -86,6 +97,13 @@ bool python_has_block(const char *text, size_t text_bytes) {
                 if (looks_like_opening(&l))
                         return true;
         return false;
+}
+
+/* The end of a line of which nothing is left. Behind a lone "\r" a "\n" would end the same line. */
+static int append_end(Buffer *b) {
+        bool is_behind_cr = b->n_bytes > 0 && b->data[b->n_bytes - 1] == '\r';
+
+        return buffer_append_str(b, is_behind_cr ? "\r" : "\n");
 }
 
 int block_reduce(const char *text, size_t text_bytes, Buffer *b) {
@@ -99,12 +117,14 @@ int block_reduce(const char *text, size_t text_bytes, Buffer *b) {
                 bool is_kept = false;
 
                 if (!is_comment(&l)) {
-                        r = is_behind && !is_blank(&l) ? buffer_append_str(b, "x") : 0;
+                        r = !is_behind || is_blank(&l) ? 0 :
+                            looks_like_closing(&l)     ? buffer_append(b, l.text, l.n_bytes) :
+                                                         buffer_append_str(b, "x");
                         if (r < 0)
                                 return r;
                         n_useful = is_behind ? b->n_bytes : n_useful;
                         is_behind = false;
-                        r = buffer_append(b, "\n", l.n_end_bytes > 0 ? 1 : 0);
+                        r = l.n_end_bytes > 0 ? append_end(b) : 0;
                         if (r < 0)
                                 return r;
                         continue;
@@ -121,7 +141,7 @@ int block_reduce(const char *text, size_t text_bytes, Buffer *b) {
                         r = buffer_append(b, text + start, end - start);
                 else
                         for (r = 0; n > 0 && r >= 0; n--)
-                                r = buffer_append(b, "\n", 1);
+                                r = append_end(b);
                 if (r < 0)
                         return r;
                 if (is_kept)

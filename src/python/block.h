@@ -10,5 +10,6 @@
 
 /* Appends the script with nothing left of it but comments that have "//" somewhere, each line where it was:
  * PARSE finds the same block, at the same lines, in it, and scripts that differ in their code only look the
- * same. A line of code behind such a comment becomes "x". Returns 0 or -ENOMEM. */
+ * same. A line of code behind such a comment becomes "x", but for a fence that is indented. Returns 0 or
+ * -ENOMEM. */
 int block_reduce(const char *text, size_t text_bytes, Buffer *b);

@@ -56,13 +56,18 @@ TEST(reduced_script_has_its_block_at_the_same_lines) {
         assert_reduced("# a\n# b\nx = 1\n#\n# /// script\n# ///", "\n\n\n#\n# /// script\n# ///");
         assert_reduced("# /// script\r\n# ///\r\n\r\nprint(1)\r\n# done\r\n", "# /// script\r\n# ///\r\n");
         assert_reduced("a\rb\r# /// script\r# ///\r", "\n\n# /// script\r# ///\r");
+        assert_reduced("# /// a\r# ///\r\r# /// script\r# ///", "# /// a\r# ///\r\r# /// script\r# ///");
+        assert_reduced("# /// a\r \n# b\n1\n# //", "# /// a\r\r\r\r# //");
         assert_reduced("\xef\xbb\xbf# /// script\n# ///\n", "# /// script\n# ///\n");
 }
 
 TEST(reduced_script_shows_what_ends_an_open_block) {
         assert_reduced("# /// script\n# x = 1\nprint(1)\n# ///\n", "# /// script\n# x = 1\nx\n# ///\n");
         assert_reduced("# /// script\n# x = 1\n\nprint(1)\n# ///\n", "# /// script\n# x = 1\n\n\n# ///\n");
-        assert_reduced("# /// script\n  # ///\n", "# /// script\nx");
+        assert_reduced("# /// script\n  # ///\n", "# /// script\n  # ///");
+        assert_reduced("# /// script\n  # ////\n", "# /// script\n  # ////");
+        assert_reduced("# /// script\n  # ///x\n", "# /// script\nx");
+        assert_reduced("# /// script\n  # x\n", "# /// script\nx");
 }
 
 TEST(scripts_without_such_comments_are_nothing) {
