@@ -30,8 +30,8 @@ class DiskFull(Failed):
 
 class NoUv(Failed):
     def __init__(self):
-        super().__init__("no-uv", "uv, which resolves and installs packages, is not there. The administrator can install it (for "
-                         "instance with 'pip install uv') and name it in the configuration.")
+        super().__init__("no-uv", "uv, which resolves and installs packages, is not there. The administrator has to install it, or "
+                         "to correct UvPath= in mcp-exec.conf; mcp-exec check says how.")
 
 
 class NoGit(Failed):

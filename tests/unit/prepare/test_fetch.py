@@ -341,6 +341,8 @@ def test_refusals():
                             ({"ca_bundle": "/nonexistent"}, "tls")):
             answer, _ = p.fetch(**{"requirements": ["x"], **order})
             equal((order, answer["error"]["kind"], p.names()), (order, kind, []))
+            if kind == "no-uv":
+                contains(answer["error"]["message"], "UvPath= in mcp-exec.conf; mcp-exec check says how.")
         equal(os.path.exists(p.top + "/called.json"), False)
         pathlib.Path(p.path, "something").touch()
         equal(failure(p.fetch(["x"]))[0], "internal")
