@@ -268,6 +268,9 @@ def test_the_predecessors_options():
             result = s.tool("execute_python", script="print('x' * 5000)")["structuredContent"]
             assert result["truncated"] and len(result["stdout"]) <= 2100, result
         assert "--sandbox-backend docker: sandboxes are made by systemd" in s.stderr, s.stderr
+        with m.server("--sandbox-backend", "native") as s:
+            assert "\nSandbox backend: native (systemd" in s.text("check_environment")
+        assert "--sandbox-backend" not in s.stderr, s.stderr
 
 
 def test_options_that_are_refused():
