@@ -9,11 +9,11 @@
 #include "base/buffer.h"
 
 typedef struct Handshake {
-        Buffer initialize, initialized; /* lines */
-        Buffer id;                      /* of the former */
-        Buffer replay;                  /* of both, to be sent before anything else */
-        bool is_done;                   /* it was answered once */
-        bool is_replaying;              /* the answer is not the client's */
+        Buffer initialize;  /* the last one that was answered with a result: a line */
+        Buffer id;          /* of it */
+        Buffer initialized; /* a line as well, of whichever handshake */
+        Buffer replay;      /* of both, to be sent before anything else */
+        bool is_replaying;  /* the answer is not the client's */
 } Handshake;
 
 void handshake_done(Handshake *h);
@@ -25,5 +25,11 @@ int handshake_sent(Handshake *h, const char *line, size_t n_bytes);
 void handshake_lost(Handshake *h);
 int handshake_replay(Handshake *h);
 
-/* A line of the service. Returns true when it answers what the client did not ask. */
-bool handshake_answered(Handshake *h, const char *line, size_t n_bytes);
+/* A line of the service that answers what the client did not ask. */
+bool handshake_is_ours(Handshake *h, const char *line, size_t n_bytes);
+
+/* Any other, and the request that it answers. Returns 0 or -ENOMEM. */
+int handshake_answered(Handshake *h, const Buffer *request, const char *line, size_t n_bytes);
+
+/* A client has made one, and could with the next service. */
+bool handshake_is_done(const Handshake *h);

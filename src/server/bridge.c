@@ -176,7 +176,7 @@ static bool is_ping(const Bridge *b, const char **ret_id, size_t *ret_bytes) {
         const char *line = b->input.data, *method;
         size_t n;
 
-        return b->n_line_bytes > 0 && b->handshake.is_done &&
+        return b->n_line_bytes > 0 && handshake_is_done(&b->handshake) &&
                json_raw_member(line, b->n_line_bytes, "method", &method, &n) > 0 && n == strlen(ping) &&
                memcmp(method, ping, n) == 0 &&
                json_raw_member(line, b->n_line_bytes, "id", ret_id, ret_bytes) > 0;
@@ -319,6 +319,23 @@ static int send_lines(Bridge *b) {
         return r;
 }
 
+/* Returns 0 or -ENOMEM. */
+static int take_reply(Bridge *b, const char *line, size_t n_bytes) {
+        const Buffer *request;
+        int r;
+
+        if (handshake_is_ours(&b->handshake, line, n_bytes))
+                return 0;
+        request = pending_calls_find(&b->calls, line, n_bytes);
+        r = request ? handshake_answered(&b->handshake, request, line, n_bytes) : 0;
+        if (r < 0)
+                return r;
+        if (!pending_calls_answered(&b->calls, line, n_bytes))
+                return out_queue_push(&b->to_client, line, n_bytes);
+        b->is_refused = true; /* the rest waits, too, for the next one */
+        return 0;
+}
+
 static int take_replies(Bridge *b) {
         const char *newline;
         int r = 0;
@@ -327,10 +344,7 @@ static int take_replies(Bridge *b) {
                (newline = memchr(b->replies.data, '\n', b->replies.n_bytes))) {
                 size_t n = (size_t) (newline + 1 - b->replies.data);
 
-                if (pending_calls_answered(&b->calls, b->replies.data, n))
-                        b->is_refused = true; /* the rest waits, too, for the next one */
-                else if (!handshake_answered(&b->handshake, b->replies.data, n))
-                        r = out_queue_push(&b->to_client, b->replies.data, n);
+                r = take_reply(b, b->replies.data, n);
                 buffer_consume(&b->replies, n);
         }
         return r;

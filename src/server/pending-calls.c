@@ -46,7 +46,7 @@ static void remove_call(PendingCalls *p, PendingCall *c) {
 }
 
 static int add_call(PendingCalls *p, const char *id, size_t n_id, const char *line, size_t n_line) {
-        PendingCall c = {};
+        PendingCall c = { .batch = line ? 0 : p->n_batches };
         int r;
 
         if (p->n == p->n_allocated) {
@@ -66,6 +66,7 @@ static int add_call(PendingCalls *p, const char *id, size_t n_id, const char *li
         return r;
 }
 
+/* line: NULL for a message of the last batch. */
 static int message_sent(PendingCalls *p, const char *text, size_t n_bytes, const char *line, size_t n_line) {
         static const char cancelled[] = "\"notifications/cancelled\"";
         const char *method, *id, *params;
@@ -76,7 +77,7 @@ static int message_sent(PendingCalls *p, const char *text, size_t n_bytes, const
         if (mcp_message_raw_id(text, n_bytes, &id, &n_id))
                 return add_call(p, id, n_id, line, n_line);
         if (json_raw_member(text, n_bytes, "id", &id, &n_id) > 0) /* refused, by an answer without one */
-                return add_call(p, "", 0, "", 0);
+                return add_call(p, "", 0, line, 0);
         if (n_method == sizeof(cancelled) - 1 && memcmp(method, cancelled, n_method) == 0 &&
             json_raw_member(text, n_bytes, "params", &params, &n_params) > 0 &&
             json_raw_member(params, n_params, "requestId", &id, &n_id) > 0)
@@ -96,8 +97,9 @@ int pending_calls_sent(PendingCalls *p, const char *line, size_t n_bytes) {
         k = json_raw_next_element(line, n_bytes, &position, &message, &n);
         if (k == -EBADMSG)
                 return message_sent(p, line, n_bytes, line, n_bytes);
+        p->n_batches++;
         for (; k > 0; k = json_raw_next_element(line, n_bytes, &position, &message, &n)) {
-                r = message_sent(p, message, n, "", 0);
+                r = message_sent(p, message, n, NULL, 0);
                 if (r < 0)
                         return r;
         }
@@ -124,6 +126,18 @@ static void message_answered(PendingCalls *p, const char *text, size_t n_bytes) 
                 remove_call(p, find_call(p, id, n_id));
         else if (json_raw_member(text, n_bytes, "error", &error, &n_error) > 0)
                 remove_call(p, find_call(p, "", 0));
+}
+
+const Buffer* pending_calls_find(const PendingCalls *p, const char *line, size_t n_bytes) {
+        const PendingCall *c;
+        const char *id;
+        size_t n_id;
+
+        assert(p);
+        assert(line);
+
+        c = mcp_message_raw_id(line, n_bytes, &id, &n_id) ? find_call(p, id, n_id) : NULL;
+        return c ? &c->line : NULL;
 }
 
 bool pending_calls_answered(PendingCalls *p, const char *line, size_t n_bytes) {
@@ -156,9 +170,25 @@ static int append_error(const PendingCall *c, const char *message, Buffer *error
         int r;
 
         r = buffer_printf(&request, "{\"id\":%s}", c->id.data ?: "null");
+        if (r < 0)
+                return r;
+        return mcp_error_reply(request.data, request.n_bytes, MCP_ERROR_UNAVAILABLE, message, errors);
+}
+
+/* An error and what stands around it; those of a batch follow each other. */
+static int append_line(const PendingCalls *p, size_t i, const char *message, Buffer *errors) {
+        size_t batch = p->calls[i].batch;
+        bool is_first = i == 0 || p->calls[i - 1].batch != batch,
+             is_last = i + 1 == p->n || p->calls[i + 1].batch != batch;
+        int r = 0;
+
+        if (batch > 0)
+                r = buffer_append_str(errors, is_first ? "[" : ",");
         if (r >= 0)
-                r = mcp_error_reply(request.data, request.n_bytes, MCP_ERROR_UNAVAILABLE, message, errors);
-        return r < 0 ? r : buffer_append_str(errors, "\n");
+                r = append_error(&p->calls[i], message, errors);
+        if (r >= 0 && (batch == 0 || is_last))
+                r = buffer_append_str(errors, batch > 0 ? "]\n" : "\n");
+        return r;
 }
 
 int pending_calls_end(PendingCalls *p, const char *message, Buffer *again, Buffer *errors) {
@@ -173,7 +203,7 @@ int pending_calls_end(PendingCalls *p, const char *message, Buffer *again, Buffe
                 if (p->calls[i].is_refused)
                         r = buffer_append(again, p->calls[i].line.data, p->calls[i].line.n_bytes);
                 else
-                        r = append_error(&p->calls[i], message, errors);
+                        r = append_line(p, i, message, errors);
         pending_calls_done(p);
         return r;
 }

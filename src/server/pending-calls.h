@@ -10,12 +10,13 @@
 typedef struct PendingCall {
         Buffer id;   /* empty: none that a server would answer under */
         Buffer line; /* empty: too long to be kept, or several messages */
+        size_t batch; /* a number that is common to those, or 0 */
         bool is_refused; /* by a server that stops and had not begun it */
 } PendingCall;
 
 typedef struct PendingCalls {
         PendingCall *calls; /* in their order */
-        size_t n, n_allocated, n_line_bytes;
+        size_t n, n_allocated, n_line_bytes, n_batches;
 } PendingCalls;
 
 void pending_calls_done(PendingCalls *p);
@@ -28,6 +29,9 @@ int pending_calls_sent(PendingCalls *p, const char *line, size_t n_bytes);
  * so need not reach the client. */
 bool pending_calls_answered(PendingCalls *p, const char *line, size_t n_bytes);
 
-/* The server is gone: appends the lines of refused calls to again, and an error, a line each, for all others
- * to errors. Then none is left. Returns 0 or -ENOMEM. */
+/* The line of the request that this line of the server answers, as far as it was kept, or NULL. */
+const Buffer* pending_calls_find(const PendingCalls *p, const char *line, size_t n_bytes);
+
+/* The server is gone: appends the lines of refused calls to again, and an error for all others to errors, a
+ * line each; those of a batch are one line, an array. Then none is left. Returns 0 or -ENOMEM. */
 int pending_calls_end(PendingCalls *p, const char *message, Buffer *again, Buffer *errors);

@@ -251,20 +251,74 @@ def test_new_service_hears_the_handshake_that_the_client_made_with_the_old_one()
             assert [m["id"] for m in s.messages] == [7, 8], s.messages
 
 
-def test_batch_and_cancelled_calls_are_answered_as_they_should_when_the_service_dies():
+def test_second_handshake_that_fails_leaves_the_first_one_to_be_made_with_a_new_service():
+    seen = []
+
+    def answer(line):
+        if _is_probe(line):
+            return pong(line)
+        message = json.loads(line)
+        seen.append((message["method"], message.get("id")))
+        if message["method"] == "initialize" and not message["params"]:
+            return b'{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no"}}\n' % str(message["id"]).encode()
+        return None if message["method"] == "fatal" else pong(line) if "id" in message else b""
+    with FakeService(answer) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            good = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+            # Nor does it matter that both are on their way at once, or that the service dies over a third one.
+            s.send("initialize", good, 1)
+            s.send("initialize", {}, 2)
+            s.send("notifications/initialized")
+            assert "result" in s.reply(1) and s.reply(2)["error"]["message"] == "no"
+            s.send("fatal", None, 3)
+            assert s.reply(3)["error"]["message"] == LOST
+            del seen[:]
+            assert s.ask("tools/list", None, 4)["result"] == {}
+            assert seen == [("initialize", 1), ("notifications/initialized", None), ("tools/list", 4)], seen
+            # A second one that succeeds is the one to be made from then on.
+            s.ask("initialize", good, 5)
+            s.send("fatal", None, 6)
+            assert s.reply(6)["error"]["message"] == LOST
+            del seen[:]
+            assert s.ask("tools/list", None, 7)["result"] == {}
+            assert seen == [("initialize", 5), ("notifications/initialized", None), ("tools/list", 7)], seen
+            assert [m["id"] for m in s.messages] == list(range(1, 8)), s.messages
+
+
+def _lost(ident):
+    return {"jsonrpc": "2.0", "id": ident, "error": {"code": -31001, "message": LOST}}
+
+
+def test_batch_that_a_dying_service_had_is_answered_by_one_array_of_what_is_unanswered():
     def answer(line):
         if _is_probe(line):
             return pong(line)
         return None if b"fatal" in line else b""
     with FakeService(answer) as service:
         with Server("stdio", "--socket", service.path) as s:
-            lines = [[{"id": 1, "method": "a"}, {"method": "b"}, {"id": "x", "method": "c"}], {"id": 2, "method": "d"},
-                     {"method": "notifications/cancelled", "params": {"requestId": 2}}, {"method": "fatal"}]
+            cancel = [{"method": "notifications/cancelled", "params": {"requestId": ident}} for ident in (2, 4, 5)]
+            lines = [[{"id": 1, "method": "a"}, {"method": "b"}, {"id": 2, "method": "c"}, {"id": "x", "method": "d"}],
+                     {"id": 3, "method": "e"}, {"id": 4, "method": "f"}, [{"id": 5, "method": "g"}], [{"id": 6, "method": "h"}],
+                     [{"id": 7, "method": "i"}, {"id": None, "method": "j"}], [{"method": "k"}], *cancel, {"method": "fatal"}]
             s.process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
             s.process.stdin.flush()
-            harness.wait_until(lambda: len(s.messages) == 2)
+            harness.wait_until(lambda: len(s.messages) == 4)
             time.sleep(0.2)
-            assert [(m["id"], m["error"]["message"]) for m in s.messages] == [(1, LOST), ("x", LOST)], s.messages
+            no_id = {k: v for k, v in _lost(0).items() if k != "id"}
+            assert s.messages == [[_lost(1), _lost("x")], _lost(3), [_lost(6)], [_lost(7), no_id]], s.messages
+
+
+def test_batch_that_reaches_no_service_is_answered_by_an_array():
+    with FakeService(lambda line: pong(line) if _is_probe(line) else None) as service:
+        with Server("stdio", "--socket", service.path) as s:
+            s.send("fatal", None, 1)
+            s.reply(1)
+            os.unlink(service.path)
+            s.process.stdin.write(b'[{"id":2,"method":"a"},{"id":3,"method":"b"}]\n')
+            s.process.stdin.flush()
+            harness.wait_until(lambda: len(s.messages) == 2)
+            assert [m["id"] for m in s.messages[1]] == [2, 3], s.messages
+            assert all(m["error"]["message"].startswith("The system service cannot be reached: ") for m in s.messages[1]), s.messages
 
 
 def test_call_that_a_stopping_service_refuses_is_made_again_with_the_next_one():
