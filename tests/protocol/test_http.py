@@ -83,6 +83,20 @@ def test_stateless_call_is_answered():
         assert json.loads(p.body)["result"]["structuredContent"]["stdout"] == "42\n"
 
 
+def test_headers_of_sessions_and_of_resumption_mean_nothing_to_a_stateless_call():
+    with serving() as s:
+        p = _modern(s, _call("print(6 * 7)", meta=META), Mcp_Session_Id="nonsense", Last_Event_ID="3")
+        assert p.reply() == 200, p.body
+        assert json.loads(p.body)["result"]["structuredContent"]["stdout"] == "42\n"
+        assert "Mcp-Session-Id" not in p.headers, p.headers
+        ended = _handshake(s)
+        assert Post(s, b"", method="DELETE", Mcp_Session_Id=ended).reply() == 204
+        assert _modern(s, _call("print(1)", meta=META), Mcp_Session_Id=ended).reply() == 200
+        p = _modern(s, _call("import time; time.sleep(1.5)", meta=META | {"progressToken": 1}), Last_Event_ID="3")
+        assert p.messages()[-1]["id"] == 1
+        assert not [line for line in p.body.splitlines() if line.startswith(("id:", "retry:"))], p.body
+
+
 def test_progress_flows_on_the_stream_of_its_request():
     with serving() as s:
         code = "import time\nfor i in range(3):\n    print('step', i, flush=True)\n    time.sleep(1)"
