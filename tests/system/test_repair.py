@@ -64,9 +64,8 @@ CASES = (
      ["systemctl stop mcp-exec-launcher.socket mcp-exec-launcher.service", f"mkdir -p {LAUNCHER_SOCKET}/theirs"], "launcher",
      f"mv -T {LAUNCHER_SOCKET} {LAUNCHER_SOCKET}.old && systemctl reset-failed mcp-exec-launcher.socket && "
      "systemctl restart mcp-exec-launcher.socket"),
-    ("a link is in the place of the socket",
-     ["systemctl stop mcp-exec.socket mcp-exec.service", f"ln -s {LAUNCHER_SOCKET}.old {SOCKET}",
-      "systemctl start mcp-exec.socket"], "service",
+    ("a directory is in the place of the socket",
+     ["systemctl stop mcp-exec.socket mcp-exec.service", f"mkdir {SOCKET}", "systemctl start mcp-exec.socket"], "service",
      f"mv -T {SOCKET} {SOCKET}.old && systemctl reset-failed mcp-exec.socket && systemctl restart mcp-exec.socket"),
 )
 
@@ -94,7 +93,7 @@ def test_whatever_was_done_to_the_units_the_remedy_undoes_it():
     with machine():
         _in_turn(CASES)
         # What was in the way was moved, and nothing in it is lost.
-        assert os.path.isdir(f"{LAUNCHER_SOCKET}.old/theirs") and os.path.islink(f"{SOCKET}.old")
+        assert os.path.isdir(f"{LAUNCHER_SOCKET}.old/theirs") and os.path.isdir(f"{SOCKET}.old")
         assert os.path.isfile(f"{DIRECTORY}.old")
         os.unlink(f"{DIRECTORY}.old")
 
