@@ -90,15 +90,16 @@ int check_service(CheckContext *c, int *ret_fd) {
                           c->user_name);
                 return 0;
         }
-        if (r == -ENOMEM)
-                return r;
-        if (r < 0) { /* it is no socket, or there is none below what is no directory */
+        /* Something else stands in its place, or in that of its directory. */
+        if (r == -ENOTDIR || r == -ELOOP || r == -EPROTOTYPE) {
                 r = str_printf(&reason, "the socket %s cannot be used: %s", c->socket_path,
                                strerrordesc_np(-r));
                 if (r < 0)
                         return r;
                 r = SYSTEM_SOCKET_E_ABSENT;
         }
+        if (r < 0)
+                return r;
 
         c->is_socket_away = r == SYSTEM_SOCKET_E_ABSENT;
         if (r == SYSTEM_SOCKET_E_REFUSED)
@@ -228,8 +229,10 @@ static int run_probe(int fd, JsonValue **ret) {
 static const char* run_remedy(const CheckContext *c) {
         if (!c->uses_system_service && c->uid != 0)
                 return launcher_log(c);
-        return c->uid != 0 ? "sudo mcp-exec check" :
-                check_remedy_of(&c->report, "launcher") ?: "journalctl -u mcp-exec -u mcp-exec-launcher";
+        if (c->uid != 0)
+                return "sudo mcp-exec check";
+        return (c->knows_launcher ? NULL : check_remedy_of(&c->report, "launcher")) ?:
+                "journalctl -u mcp-exec -u mcp-exec-launcher";
 }
 
 static void report_facts(CheckContext *c, const char *printed) {

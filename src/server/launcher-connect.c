@@ -92,14 +92,15 @@ static void explain_absence(const LauncherConnect *c, char **reterr_message) {
                         r = str_printf(&remedy, "%s" RESTART, unmask.data);
         } else if (system_path_is_taken(path, S_IFSOCK)) {
                 r = str_printf(&cause, "Something else is in the place of the launcher's socket %s.", path);
-                if (r >= 0) /* moved, not removed: whatever it is, it is not ours */
+                /* Moved, not removed: whatever it is, it is not ours. And only where the unit listens. */
+                if (r >= 0 && streq(path, MCP_EXEC_LAUNCHER_SOCKET_PATH))
                         r = str_printf(&remedy, "mv -T %s %s.old && " RESTART, path, path);
         } else {
                 r = str_printf(&cause, "The launcher's socket %s is not there.", path);
                 if (r >= 0)
                         r = str_copy(&remedy, RESTART);
         }
-        if (r >= 0 && c->has_remedy)
+        if (r >= 0 && (c->has_remedy || !remedy))
                 *reterr_message = TAKE_PTR(cause);
         else if (r >= 0)
                 (void) str_printf(reterr_message, "%s Start it as root with \"%s\".", cause, remedy);

@@ -364,22 +364,34 @@ def test_floods_of_connections_leave_the_server_alive():
         assert s.process.poll() is None
 
 
+def _line_of_a_run_without(launcher, where):
+    """What the journal says of a run where there is no launcher behind this path."""
+    service = Service(launcher, where)
+    try:
+        assert service.exec("print(1)")["isError"] is True
+        service.end()
+    finally:
+        service.process.kill()
+        service.process.wait()
+        service.process.stderr.close()
+        service.listening[0].close()
+        service.notify.socket.close()
+    return next(line for line in service.errors.splitlines() if " of exec for " in line)
+
+
 def test_the_line_of_a_run_that_could_not_start_says_why():
     with harness.directory() as where:
-        service = Service(f"{where}/nobody.sock", where)
-        try:
-            assert service.exec("print(1)")["isError"] is True
-            service.end()
-        finally:
-            service.process.kill()
-            service.process.wait()
-            service.process.stderr.close()
-            service.listening[0].close()
-            service.notify.socket.close()
-        line = next(line for line in service.errors.splitlines() if " of exec for " in line)
+        line = _line_of_a_run_without(f"{where}/nobody.sock", where)
         assert line.endswith(f": infra_error, never ran, 0 ms: The launcher's socket {where}/nobody.sock is not there. "
                              'Start it as root with "systemctl reset-failed mcp-exec-launcher.socket && '
                              'systemctl restart mcp-exec-launcher.socket".'), line
+
+
+def test_what_is_in_the_place_of_another_launchers_socket_is_in_no_command():
+    with harness.directory() as where:
+        os.mkdir(f"{where}/theirs")
+        line = _line_of_a_run_without(f"{where}/theirs", where)
+        assert line.endswith(f": Something else is in the place of the launcher's socket {where}/theirs."), line
 
 
 if __name__ == "__main__":

@@ -116,10 +116,11 @@ def test_socket_that_was_stopped_while_http_is_served():
         assert show(HTTP_SOCKET, "ActiveState")["ActiveState"] == "active"
 
 
-def test_launcher_service_that_was_masked_and_found_so_by_a_client():
+def test_launcher_that_was_masked_in_both_ways_and_found_so_by_a_client():
     with machine():
         systemctl("stop", "mcp-exec-launcher.service", check=False)
-        systemctl("mask", "mcp-exec-launcher.service")
+        systemctl("mask", "--runtime", "mcp-exec-launcher.service")
+        systemctl("mask", "mcp-exec-launcher.socket")
         first = run(check=False)
         assert first.returncode == 125 and "mcp-exec check" in first.stderr, first
         wait_until(lambda: not os.path.exists(LAUNCHER_SOCKET), 10)
