@@ -105,6 +105,20 @@ def test_a_warning_is_a_hint_of_the_result():
         assert sections(result["content"][0]["text"])["hints"] == "yanked 1.0 was withdrawn by its authors.\n", result
 
 
+def test_what_only_looks_like_a_block_is_told_to_who_runs_it():
+    with machine() as m, m.server() as s:
+        for code, hint in (("#/// script\n# dependencies = ['demo']\n# ///\n", "Line 1 looks like the start of a block but is not: it must "
+                            "be exactly '# /// script'. It is taken for a comment."),
+                           ("# /// other\n# x\n" + BLOCK, "Line 3 opens no block, for it is inside the one that opens in line 1. Blocks "
+                            "are separated by a line that is not a comment.")):
+            for _ in range(2):  # also when nobody reads it again
+                result = s.tool("exec", code=code + "print(1)")["structuredContent"]
+                assert (result["stdout"], result["hints"]) == ("1\n", [hint]), result
+        assert s.error("exec", code="# /// script \n# ///\nprint(1)").endswith(
+            "\nLine 1 opens no block, for blanks follow '# /// script'. Remove them.")
+        assert m.set_names() == []
+
+
 def test_progress_tells_the_phase_and_a_cancel_ends_the_preparation():
     with machine() as m, m.server() as s:
         ident = s.start("execute_python", {"script": "1", "dependencies": ["slow"]}, progressToken=1)
