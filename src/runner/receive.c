@@ -26,6 +26,9 @@
 /* What the kernel lets an unprivileged process make of a pipe (/proc/sys/fs/pipe-max-size, by default). */
 #define PIPE_BYTES_MAX (1024 * 1024)
 #define PIPE_BYTES_DEFAULT (64 * 1024)
+#ifndef MFD_NOEXEC_SEAL /* glibc before 2.39 */
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
 
 /* Beside -errno. */
 enum {
@@ -59,10 +62,11 @@ static int read_exactly(void *buffer, size_t n) {
 
                 if (k < 0 && errno == EINTR)
                         continue;
+                /* A daemon that ends before it has read READY leaves us the latter. */
+                if (k == 0 || (k < 0 && errno == ECONNRESET))
+                        return RECEIVE_OVER;
                 if (k < 0)
                         return -errno;
-                if (k == 0)
-                        return RECEIVE_OVER;
                 p += k;
                 n -= (size_t) k;
         }
@@ -83,31 +87,36 @@ static int write_all(int fd, const char *p, size_t n) {
         return 0;
 }
 
-/* The next part of the message, which is never all in memory. */
-static int copy_to(int fd, uint64_t n_left) {
+/* The next part of the message, which is never all in memory. What cannot be put in place (*lost, -errno) is
+ * read all the same, as the rest of the message is: a daemon that cannot get rid of it would take this unit
+ * for one that never began, and our words for nobody's. */
+static int copy_to(int fd, uint64_t n_left, int *lost) {
         static char chunk[CHUNK_BYTES];
-        int r = 0;
 
-        while (n_left > 0 && r == 0) {
+        while (n_left > 0) {
                 size_t n = n_left < sizeof(chunk) ? (size_t) n_left : sizeof(chunk);
+                int r = read_exactly(chunk, n);
 
-                r = read_exactly(chunk, n);
-                if (r == 0)
-                        r = write_all(fd, chunk, n);
+                if (r != 0)
+                        return r;
+                if (*lost == 0)
+                        *lost = write_all(fd, chunk, n);
                 n_left -= n;
         }
-        return r;
+        return 0;
 }
 
 /* O_EXCL: two files of one name would be a message that contradicts itself. */
-static int receive_file(int work_fd, const char *name, uint64_t n_bytes) {
+static int receive_file(int work_fd, const char *name, uint64_t n_bytes, int *lost) {
         _cleanup_fd_ int fd = -EBADF;
 
         fd = openat(work_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-        return fd < 0 ? -errno : copy_to(fd, n_bytes);
+        if (fd < 0 && *lost == 0)
+                *lost = -errno;
+        return copy_to(fd, n_bytes, lost);
 }
 
-static int receive_named_file(int work_fd) {
+static int receive_named_file(int work_fd, int *lost) {
         char name[FILE_NAME_BYTES_MAX + 1] = "";
         uint32_t name_bytes;
         uint64_t n_bytes;
@@ -128,11 +137,11 @@ static int receive_named_file(int work_fd) {
         if (strlen(name) != name_bytes || strchr(name, '/') || strcmp(name, ".") == 0 ||
             strcmp(name, "..") == 0 || strcmp(name, "main.py") == 0)
                 return RECEIVE_MALFORMED;
-        return receive_file(work_fd, name, le64toh(n_bytes));
+        return receive_file(work_fd, name, le64toh(n_bytes), lost);
 }
 
-/* A pipe that holds all of it and has no writer any more, because asyncio can watch it. -EAGAIN: the kernel
- * does not give one so large. */
+/* A pipe that holds all of it and has no writer any more, because asyncio can watch it. Fails where the
+ * kernel gives none so large. */
 static int make_pipe(const char *data, size_t n) {
         _cleanup_fd_ int reader = -EBADF, writer = -EBADF;
         int fds[2], fd;
@@ -165,8 +174,17 @@ static int seal(int fd) {
         return reader < 0 ? -errno : reader;
 }
 
-/* Returns the descriptor, or as the others. */
-static int receive_stdin(uint64_t n_bytes, int *ret) {
+static int make_file(void) {
+        int fd = memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+        /* Linux before 6.3 does not know that flag; a later one may demand it (vm.memfd_noexec=2). */
+        if (fd < 0 && errno == EINVAL)
+                fd = memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        return fd < 0 ? -errno : fd;
+}
+
+/* *ret: the program's standard input, unless something was lost. */
+static int receive_stdin(uint64_t n_bytes, int *ret, int *lost) {
         static char data[PIPE_BYTES_MAX];
         _cleanup_fd_ int file = -EBADF;
         bool is_small = n_bytes <= sizeof(data);
@@ -176,22 +194,23 @@ static int receive_stdin(uint64_t n_bytes, int *ret) {
                 r = read_exactly(data, (size_t) n_bytes);
                 if (r != 0)
                         return r;
-                r = make_pipe(data, (size_t) n_bytes);
-                if (r >= 0)
-                        *ret = r;
-                if (r != -EAGAIN)
-                        return r < 0 ? r : 0;
+                *ret = make_pipe(data, (size_t) n_bytes);
+                if (*ret >= 0)
+                        return 0;
         }
-        file = memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        if (file < 0)
-                return -errno;
-        r = is_small ? write_all(file, data, (size_t) n_bytes) : copy_to(file, n_bytes);
-        if (r != 0)
-                return r;
-        r = seal(file);
-        if (r < 0)
-                return r;
-        *ret = r;
+        file = make_file();
+        if (file < 0 && *lost == 0)
+                *lost = file;
+        if (!is_small) {
+                r = copy_to(file, n_bytes, lost);
+                if (r != 0)
+                        return r;
+        } else if (*lost == 0)
+                *lost = write_all(file, data, (size_t) n_bytes);
+        if (*lost == 0) {
+                *ret = seal(file);
+                *lost = *ret < 0 ? *ret : 0;
+        }
         return 0;
 }
 
@@ -201,20 +220,20 @@ static int receive_all(int work_fd) {
                 uint64_t code_bytes, stdin_bytes, n_files;
         } header;
         _cleanup_fd_ int input = -EBADF;
-        int r;
+        int r, lost = 0;
 
         r = read_exactly(&header, sizeof(header));
         if (r != 0)
                 return r;
         if (memcmp(header.magic, "MXCODE2\n", sizeof(header.magic)) != 0)
                 return RECEIVE_MALFORMED;
-        r = receive_file(work_fd, "main.py", le64toh(header.code_bytes));
+        r = receive_file(work_fd, "main.py", le64toh(header.code_bytes), &lost);
         if (r == 0)
-                r = receive_stdin(le64toh(header.stdin_bytes), &input);
+                r = receive_stdin(le64toh(header.stdin_bytes), &input, &lost);
         for (uint64_t n = le64toh(header.n_files); n > 0 && r == 0; n--)
-                r = receive_named_file(work_fd);
-        if (r != 0)
-                return r;
+                r = receive_named_file(work_fd, &lost);
+        if (r != 0 || lost != 0)
+                return r != 0 ? r : lost;
         /* This closes the control socket: from here on the daemon hears nothing of us. */
         return dup2(input, CONTROL_FD) < 0 ? -errno : 0;
 }

@@ -32,6 +32,7 @@ CHECK_INTERPRETER = 4
 PIPE_BYTES_MAX = 1 << 20
 PIPE_BYTES_DEFAULT = 1 << 16
 CHUNK_BYTES = 1 << 18
+MFD_NOEXEC_SEAL = 8
 FILE_NAME_BYTES_MAX = 255
 OPEN_UP_ENTRIES_MAX = 1000
 
@@ -63,7 +64,10 @@ def say_ready(work):
 
 def read_some(n_bytes):
     """Up to n_bytes of the message. At the end of the stream this unit is not needed: it goes without a word."""
-    data = posix.read(CONTROL_FD, min(n_bytes, CHUNK_BYTES))
+    try:
+        data = posix.read(CONTROL_FD, min(n_bytes, CHUNK_BYTES))
+    except ConnectionResetError:  # a daemon that ends before it has read READY
+        data = b""
     if not data:
         posix._exit(0)
     return data
@@ -75,7 +79,10 @@ def read_exactly(n_bytes):
     view = memoryview(buffer)
     n_done = 0
     while n_done < n_bytes:
-        n = posix.readv(CONTROL_FD, [view[n_done:]])
+        try:
+            n = posix.readv(CONTROL_FD, [view[n_done:]])
+        except ConnectionResetError:
+            n = 0
         if n == 0:
             posix._exit(0)
         n_done += n
@@ -105,7 +112,17 @@ def write_file(path, data):
         posix.close(fd)
 
 
-def receive_file(work):
+def attempt(lost, action, *arguments):
+    """What cannot be put in place is told in the end, when the whole message has been read: a daemon that cannot get rid of
+    it would take this unit for one that never began, and our words for nobody's."""
+    try:
+        return action(*arguments)
+    except OSError as error:
+        lost.append(error)
+        return None
+
+
+def receive_file(work, lost):
     """One file from the message into the working directory, without ever holding all of it in memory."""
     name_bytes = read_number(4)
     n_left = read_number(8)
@@ -115,13 +132,13 @@ def receive_file(work):
     name = bytes(read_exactly(name_bytes))
     if b"/" in name or b"\0" in name or name in (b".", b"..", b"main.py"):
         raise Malformed
-    fd = create(work.encode() + b"/" + name)
-    try:
-        while n_left:
-            data = read_some(n_left)
-            write_all(fd, data)
-            n_left -= len(data)
-    finally:
+    fd = attempt(lost, create, work.encode() + b"/" + name)
+    while n_left:
+        data = read_some(n_left)
+        if not lost:
+            attempt(lost, write_all, fd, data)
+        n_left -= len(data)
+    if fd is not None:
         posix.close(fd)
 
 
@@ -147,7 +164,12 @@ def make_pipe_stdin(data):
 
 def make_file_stdin(data):
     """A file in memory that nobody can change, open for reading from its start."""
-    fd = posix.memfd_create("stdin", posix.MFD_CLOEXEC | posix.MFD_ALLOW_SEALING)
+    flags = posix.MFD_CLOEXEC | posix.MFD_ALLOW_SEALING
+    try:
+        fd = posix.memfd_create("stdin", flags | MFD_NOEXEC_SEAL)
+    except OSError:
+        # Linux before 6.3 does not know that flag; a later one may demand it (vm.memfd_noexec=2).
+        fd = posix.memfd_create("stdin", flags)
     try:
         write_all(fd, data)
         seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
@@ -261,10 +283,13 @@ def receive_program(work):
     if header[:8] != CODE:
         raise Malformed
 
-    write_file(work + "/main.py", read_exactly(code_bytes))
+    lost = []
+    attempt(lost, write_file, work + "/main.py", read_exactly(code_bytes))
     stdin = read_exactly(stdin_bytes)
     for _ in range(n_files):
-        receive_file(work)
+        receive_file(work, lost)
+    if lost:
+        raise lost[0]
     put_stdin(stdin)
 
 

@@ -49,6 +49,16 @@ def test_files_that_were_sent_are_in_the_working_directory_of_cold_and_warm_unit
             assert r["stdout"] == "1,2\n\n" and "files" not in r, r
 
 
+def test_files_that_find_no_room_are_the_callers_affair_and_not_the_sandboxes():
+    sent = [{"name": f"f{i}", "base64": base64.b64encode(bytes(700000)).decode()} for i in range(4)]
+    for pool in (0, 1):
+        with configured(f"[Sandbox]\nTmpfsSize=1M\n[Exec]\nMaxStdinBytes=4M\nPoolSize={pool}\n"), Client() as c:
+            r = c.exec("print(1)", files=sent)
+            assert (r["status"], r["exit_code"], r["stdout"]) == ("error", 1, ""), r
+            assert r["stderr"] == "mcp-exec: the program could not be put in place: No space left on device\n", r
+            assert len(r["hints"]) == 1 and "1 MiB" in r["hints"][0], r
+
+
 def test_a_run_without_files_says_nothing_of_them():
     with Client() as c:
         r = c.exec("open('/tmp/elsewhere', 'w').write('x'); open('/dev/shm/too', 'w').write('x')\n"

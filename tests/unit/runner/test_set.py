@@ -32,14 +32,14 @@ HAS_SITECUSTOMIZE = os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "s
 class SetRun(rig.Run):
     """A run whose interpreter is replaced by that of a set."""
 
-    def __init__(self, modules=(), mode="system", breaks=None):
+    def __init__(self, modules=(), mode="system", breaks=None, before=None):
         def prepare(tmp):
             make_set(tmp, modules)
             if breaks:
                 breaks(tmp + "/env")
 
-        super().__init__(prepare=prepare, arguments=lambda tmp: ["run", "--mode", mode, "--ns", rig.NAMESPACES,
-                                                                 "--set", tmp + "/env", rig.PYTHON])
+        super().__init__(prepare=prepare, before=before,
+                         arguments=lambda tmp: ["run", "--mode", mode, "--ns", rig.NAMESPACES, "--set", tmp + "/env", rig.PYTHON])
 
 
 def run(code, modules=(), mode="system", **kwargs):
