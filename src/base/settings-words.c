@@ -88,11 +88,12 @@ enum {
         HOST_BARE_V6 = 1 << 2,  /* without brackets, where no port follows */
 };
 
-/* Only digits. */
+/* Only digits, and in one spelling: runner/prepare/gate.py reads these words as well. */
 static bool is_number(const char *s, unsigned min, unsigned max) {
         uint64_t n;
 
-        return is_made_of(s, DIGITS) && parse_uint64(s, &n) == 0 && n >= min && n <= max;
+        return is_made_of(s, DIGITS) && (s[0] != '0' || s[1] == 0) && parse_uint64(s, &n) == 0 &&
+               n >= min && n <= max;
 }
 
 static bool is_host_name(const char *s, unsigned flags) {

@@ -2,6 +2,7 @@
 """What the programs that prepare packages have in common: orders, answers, and what may be said in them."""
 
 import base64
+import ipaddress
 import json
 import os
 import re
@@ -86,6 +87,14 @@ def shown(text, n_max=80):
 
 def progress(text):
     os.write(2, b"@ " + printable(text, 118).encode("ascii", "replace") + b"\n")
+
+
+def spelled(host):
+    """A host in the one spelling in which they are compared: uv writes addresses its own way."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host.lower()
 
 
 def canonical(name):

@@ -47,13 +47,13 @@ class Compiler:
             self.child.stdout.close()
             self.child = None
 
-    def compile(self, path):
+    def compile(self, path, seconds):
         if self.child is None:
             self.child = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                           stderr=subprocess.DEVNULL, bufsize=0, env=self.environment, cwd="/")
         try:
             self.child.stdin.write(json.dumps(path).encode() + b"\n")
-            readable, _, _ = select.select([self.child.stdout], [], [], SOURCE_SECONDS)
+            readable, _, _ = select.select([self.child.stdout], [], [], min(SOURCE_SECONDS, seconds))
             answer = os.read(self.child.stdout.fileno(), 1) if readable else b""
         except OSError:
             answer = b""

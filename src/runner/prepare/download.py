@@ -12,8 +12,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from common import DiskFull, Failed, basic, printable, progress, secrets
+from common import DiskFull, Failed, basic, printable, progress, secrets, spelled
 from explain import explain_uv
+from gate import place_of
 
 CHUNK_BYTES = 1 << 18
 PARALLEL = 4
@@ -43,7 +44,7 @@ def credentials_of_url(url):
         return {}
     secrets.add(parts.username)
     secrets.add(parts.password)
-    return {parts.hostname: basic(urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or ""))}
+    return {spelled(parts.hostname): basic(urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or ""))}
 
 
 def read_credentials():
@@ -63,7 +64,7 @@ def read_credentials():
         pair = basic(login, password)
         # An entry for any host would be sent to whoever the index points at.
         if host != "default":
-            result[host] = pair
+            result[spelled(host)] = pair
     return path, result
 
 
@@ -108,14 +109,19 @@ class Downloader:
         if total > self.order["max_total_bytes"]:
             raise Failed("too-large", f"These packages are {total >> 20} MiB to download; {self.order['max_total_bytes'] >> 20} "
                          "MiB are allowed.")
-        with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
-            try:
-                futures = [pool.submit(self.bring_one, package, len(wanted), directory) for package in wanted]
-                for future in concurrent.futures.as_completed(futures):
-                    future.result()
-            finally:
-                self.stop.set()
-                pool.shutdown(cancel_futures=True)
+        pool = concurrent.futures.ThreadPoolExecutor(PARALLEL)
+        futures = [pool.submit(self.bring_one, package, len(wanted), directory) for package in wanted]
+        try:
+            for future in concurrent.futures.as_completed(futures, self.seconds_left()):
+                future.result()
+        except TimeoutError:
+            # A server can keep each single wait short, and never come to an end.
+            self.seconds_left()
+            raise
+        finally:
+            self.stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            concurrent.futures.wait(futures, 1)
 
     def bring_one(self, package, n_all, directory):
         with self.lock:
@@ -136,19 +142,19 @@ class Downloader:
     def transfer(self, package, directory):
         url = urllib.parse.urlsplit(package.url)
         request = urllib.request.Request(package.url, headers={"User-Agent": "mcp-exec", "Accept-Encoding": "identity"})
-        if url.hostname in self.credentials:
+        host, _ = place_of(package.url)
+        if host in self.credentials:
             # Not for the host that it may be redirected to.
-            request.add_unredirected_header("Authorization", "Basic " + self.credentials[url.hostname])
+            request.add_unredirected_header("Authorization", "Basic " + self.credentials[host])
         digest = hashlib.sha256()
         n_bytes = 0
         with self.opener.open(request, timeout=min(20, self.seconds_left())) as response:
+            self.go_on()
             path = directory + "/" + package.file
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             with open(os.open(path, flags, 0o644), "wb", buffering=0) as f:
                 while data := response.read1(CHUNK_BYTES):
-                    if self.stop.is_set():
-                        raise Failed("internal", "stopped")
-                    self.seconds_left()
+                    self.go_on()
                     n_bytes += len(data)
                     self.count(package, n_bytes, len(data))
                     digest.update(data)
@@ -164,6 +170,12 @@ class Downloader:
                          "sha256 differs. Nothing was installed. Try again; if it stays so, the index or a cache before it "
                          "is broken or hostile.")
         package.size = n_bytes
+
+    def go_on(self):
+        """Or not."""
+        if self.stop.is_set():
+            raise Failed("internal", "stopped")
+        self.seconds_left()
 
     def count(self, package, n_bytes, n_more):
         with self.lock:
@@ -202,3 +214,10 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         if not newurl.startswith(("http://", "https://")):
             raise Failed("index", "The index redirects to something that is neither http nor https.")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    def http_error_302(self, req, fp, code, msg, headers):
+        # What comes with a redirect would be read to its end, which a server need not send.
+        fp.close()
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302

@@ -83,7 +83,7 @@ SOLUTION_RULES = (
 
 def short_cause(text):
     """The last and most exact of the causes."""
-    found = re.findall(r"^\s*cause: *(.*)$", text, re.MULTILINE)
+    found = re.findall(r"^[ \t]*cause: *(.*)$", text, re.MULTILINE)
     return (found[-1] if found else text.strip().splitlines()[-1] if text.strip() else "no reason given").rstrip(".")
 
 

@@ -23,7 +23,7 @@ from common import Failed, NoGit, NoUv, canonical, error_answer, pattern_matches
 from common import rename_places, run_child, uv_environment, write_answer
 from download import Downloader, Package, credentials_of_url, read_credentials
 from explain import NAME, causes, explain_uv, warnings_of
-from gate import Gate
+from gate import Gate, place_of
 from target import Target, is_wheel
 
 RESOLVED_BYTES_MAX = 64 << 20
@@ -46,18 +46,18 @@ def moment(text):
     found = re.fullmatch(r"P(\d{1,5})([DW])", text)
     if not found:
         return text
-    days = int(found[1]) * (7 if found[2] == "W" else 1)
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - days * 86400))
+    span = datetime.timedelta(days=int(found[1]) * (7 if found[2] == "W" else 1))
+    return (datetime.datetime.now(datetime.timezone.utc) - span).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def instant(text):
     """Of a date or time, for comparison. A date means its end, as it does to uv."""
     try:
         time_of = datetime.datetime.fromisoformat(text)
+        if len(text) == len("2026-01-31"):
+            time_of = time_of.replace(hour=23, minute=59, second=59, microsecond=999999)
     except ValueError:
         raise Failed("internal", f"The date {printable(text, 40)} is not understood.") from None
-    if len(text) == len("2026-01-31"):
-        time_of += datetime.timedelta(days=1)
     return time_of if time_of.tzinfo else time_of.replace(tzinfo=datetime.timezone.utc)
 
 
@@ -85,8 +85,12 @@ class Fetch:
         return left
 
     def has_urls(self):
+        return any(" @ " in entry for entry in self.entries())
+
+    def entries(self):
+        """All that was asked for, in whichever list."""
         lists = (value for value in self.order["tool_uv"].values() if isinstance(value, list))
-        return any(" @ " in str(entry) for entries in (self.order["requirements"], *lists) for entry in entries)
+        return [str(entry) for entries in (self.order["requirements"], *lists) for entry in entries]
 
     # --- settings --------------------------------------------------------------------------------------------------------
 
@@ -100,7 +104,7 @@ class Fetch:
         if os.listdir(self.prefix):
             raise Failed("internal", "The directory for the packages is not empty.")
         # Before uv sees them: for a VCS it would start git at once.
-        for requirement in order["requirements"]:
+        for requirement in self.entries():
             if " @ " in requirement and not order["allow_vcs" if " @ git+" in requirement else "allow_urls"]:
                 raise Failed("policy", f"{printable(requirement, 150)} is a URL; only packages of the index are allowed here.")
         path, credentials = read_credentials()
@@ -346,7 +350,7 @@ class Fetch:
         lock_sha256 = lock_digest(packages, self.own_python)
         is_known = lock_sha256 in self.order["known_locks"]
         if not is_known:
-            self.gate.look_at(package.url for package in packages if package.url)
+            self.gate.look_at((package.url for package in packages if package.url), self.seconds_left)
             self.downloader.bring(packages, self.wheels)
             with open(self.prefix + "/.lock", "x", encoding="ascii") as f:
                 json.dump({"lock_sha256": lock_sha256, "python": self.own_python,
@@ -364,13 +368,17 @@ def lock_digest(packages, own_python):
 
 
 def file_of(entry):
-    name = entry.get("name") or urllib.parse.urlsplit(str(entry.get("url", ""))).path.rsplit("/", 1)[-1]
+    name = entry.get("name") or re.split("[?#]", str(entry.get("url", "")))[0].rsplit("/", 1)[-1]
     return urllib.parse.unquote(str(name))
 
 
 def url_of(name, entry):
     url = str(entry.get("url", ""))
-    if not re.match(r"https?://[^/\s]+/", url) or re.search(r"[\x00-\x20\x7f-\U0010ffff]", url):
+    try:
+        is_right = all(place_of(url))
+    except ValueError:
+        is_right = False
+    if not is_right or not re.match(r"https?://[^/\s]+/", url) or re.search(r"[\x00-\x20\x7f-\U0010ffff]", url):
         raise Failed("index", f"The index has no http or https URL for {name}.")
     return url.split("#")[0]
 

@@ -18,7 +18,7 @@ import threading
 import time
 import urllib.parse
 
-from common import Failed, printable, secrets
+from common import Failed, printable, secrets, spelled
 from explain import explain_uv
 
 HEAD_BYTES_MAX = 64 << 10
@@ -26,6 +26,12 @@ SETUPS = 8
 PRIVATE = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")))
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+SIX_TO_FOUR = ipaddress.ip_network("2002::/16")
+NUMBER = r"0|[1-9][0-9]{0,4}"
+LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+WORD_MAX = 255
+# Who goes through a proxy hands on the name as it is, and what the proxy makes of it is not known here.
+HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f.]*:[0-9a-f:.]*(?:%[a-z0-9._-]+)?")
 PORTS = {"http": 80, "https": 443}
 SHOWN_MAX = 8
 
@@ -56,21 +62,45 @@ def literal_of(host):
 def place_of(url):
     """(host, port) of a URL."""
     parts = urllib.parse.urlsplit(url)
-    return (parts.hostname or "").rstrip("."), parts.port or PORTS.get(parts.scheme, 0)
+    return spelled((parts.hostname or "").rstrip(".")), parts.port or PORTS.get(parts.scheme, 0)
+
+
+def network_of(text):
+    """An address or a network, or None. What is only wrapped in another one as itself, as the addresses are."""
+    address, slash, bits = text.partition("/")
+    try:
+        socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
+        if slash and not re.fullmatch(NUMBER, bits):
+            return None
+        network = ipaddress.ip_network(text, strict=False)
+    except (OSError, ValueError):
+        return None
+    inner = address_of(str(network.network_address))
+    outer_bits = 16 if network.network_address in SIX_TO_FOUR else 96
+    if network.version == 6 and inner.version == 4 and network.prefixlen > outer_bits:
+        return ipaddress.ip_network((inner, min(32, network.prefixlen - outer_bits)))
+    return network
 
 
 class Destinations:
     """An administrator's list: names (with all below them), addresses, networks; each may have a port; "*" is all."""
 
     def __init__(self, words):
-        self.entries = []
-        for word in words:
-            found = re.fullmatch(r"(\[[^\]]*\]|[^:]*):(\d{1,5})", word)
-            host, port = (found[1], int(found[2])) if found else (word, 0)
-            try:
-                self.entries.append((ipaddress.ip_network(host.strip("[]"), strict=False), port))
-            except ValueError:
-                self.entries.append((host.strip("[]").removeprefix("*").lstrip(".").lower(), port))
+        self.entries = [self.entry_of(word) for word in words]
+
+    @staticmethod
+    def entry_of(word):
+        """As base/settings-words.c reads it. What is not understood must not silently mean nothing."""
+        found = re.fullmatch(rf"(\[[^\]]*\]|[^:]*):({NUMBER})", word)
+        host, port = (found[1], int(found[2])) if found else (word, 0)
+        is_bracketed = host.startswith("[") and host.endswith("]")
+        network = network_of(host[1:-1] if is_bracketed else host)
+        is_right = len(word) <= WORD_MAX and (not found or 0 < port < 65536)
+        if is_right and network is not None and is_bracketed <= (":" in host):
+            return network, port
+        if is_right and re.fullmatch(rf"\*|(\*?\.)?{LABEL}(\.{LABEL})*", host) and not re.search(r"(^|\.)(0[xX][^.]*|\d+)$", host):
+            return host.removeprefix("*").removeprefix(".").lower(), port
+        raise Failed("internal", f"{printable(word, 100)} in NoProxy= or InternalHosts= of mcp-exec.conf is not understood.")
 
     def has_networks(self):
         return any(not isinstance(entry, str) for entry, _ in self.entries)
@@ -123,8 +153,9 @@ class Gate:
         self.proxy_basic = credentials.get(self.proxy[0]) if self.proxy else None
         self.no_proxy = Destinations(order["no_proxy"])
         self.internal = Destinations(order["internal_hosts"])
-        urls = filter(None, (order["index_url"], *order["extra_index_urls"], order["python_mirror"]))
+        urls = tuple(filter(None, (order["index_url"], *order["extra_index_urls"], order["python_mirror"])))
         self.configured = set(map(place_of, urls))
+        self.plain_hosts = {place_of(url)[0] for url in urls if url.startswith("http://")}
         self.failures = {}
         self.not_direct = set()
         self.are_we_inside = None
@@ -163,19 +194,21 @@ class Gate:
             return True
         return any(address in network for network in PRIVATE) and self.is_inside()
 
-    def refused_of(self, places):
+    def refused_of(self, places, seconds_left):
         """{host: address} of those (host, port) that would be refused."""
         result = {}
         for host, port in places:
+            # An index may name many hosts, and name servers that are slow.
+            seconds_left()
             literal, found = self.way(host, port)
             addresses = [literal] if literal else [address_of(each[4][0]) for each in found or ()]
             if addresses and not any(self.may(host, port, address) for address in addresses):
                 result[host] = addresses[0]
         return result
 
-    def look_at(self, urls):
+    def look_at(self, urls, seconds_left):
         """Where files are that will be asked for. Raises what would be said of the first of them, of all of them."""
-        refused = self.refused_of(dict.fromkeys(map(place_of, urls)))
+        refused = self.refused_of(dict.fromkeys(map(place_of, urls)), seconds_left)
         if refused:
             raise Internal(refused)
 
@@ -196,13 +229,13 @@ class Gate:
             literal = LOOPBACK
         if not self.proxy or self.no_proxy.matches(host, port, literal):
             return literal, self.look_up(host, port)
-        if literal or not self.no_proxy.has_networks() or host in self.not_direct:
+        if literal or not self.no_proxy.has_networks() or (host, port) in self.not_direct:
             return literal, None
         # A network means the names that lead into it, too, as in InternalHosts=.
         found = [each for each in self.look_up(host, port) if self.no_proxy.matches(host, port, address_of(each[4][0]))]
         if not found:
             # It may take long to learn this.
-            self.not_direct.add(host)
+            self.not_direct.add((host, port))
         return None, found or None
 
     def connect(self, host, port, found):
@@ -217,13 +250,16 @@ class Gate:
     def connect_first(self, found, host, port):
         end = time.monotonic() + self.connect_s
         for i, (family, kind, protocol, _, place) in enumerate(found):
-            connection = socket.socket(family, kind, protocol)
-            connection.settimeout(max(0.5, (end - time.monotonic()) / (len(found) - i)))
+            connection = None
             try:
+                # Of a family, too, that the kernel does not have.
+                connection = socket.socket(family, kind, protocol)
+                connection.settimeout(max(0.5, (end - time.monotonic()) / (len(found) - i)))
                 connection.connect(place)
                 return connection
             except OSError as e:
-                connection.close()
+                if connection:
+                    connection.close()
                 last = e
         cause = "timed out" if isinstance(last, TimeoutError) else f"connection error: {last.strerror or last}"
         raise Refused(502, explain_uv(f"https://{host}:{port}/\n cause: {cause}", 2))
@@ -246,7 +282,7 @@ class Gate:
         try:
             connection.settimeout(self.connect_s)
             connection.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{self.proxy_header()}\r\n".encode("latin-1"))
-            head, rest = read_head(connection)
+            head, rest = read_head(connection, self.connect_s)
         except (OSError, ValueError) as e:
             connection.close()
             raise Refused(502, explain_uv(f"cause: proxy: {getattr(e, 'strerror', None) or e}", 2)) from None
@@ -265,8 +301,7 @@ class Gate:
         """Reads what the client wants, and leads it there."""
         key = None
         try:
-            client.settimeout(self.connect_s)
-            head, rest = read_head(client)
+            head, rest = read_head(client, self.connect_s)
             method, target, headers = self.read_request(head)
             key = place_of("tunnel://" + target if method == "CONNECT" else target)
             server, to_server, to_client = self.lead(method, target, headers, *key)
@@ -292,7 +327,10 @@ class Gate:
             raise Refused(407)
         if len(words) != 3 or not (words[0] == "CONNECT" or words[1].startswith("http://")):
             raise Refused(400)
-        dropped = ("proxy-authorization", "proxy-connection", "connection", "keep-alive")
+        dropped = ["proxy-authorization", "proxy-connection", "connection", "keep-alive"]
+        # An index may say where a file is, and must not make us tell a password to all who listen on the way there.
+        if words[0] != "CONNECT" and place_of(words[1])[0] not in self.plain_hosts:
+            dropped.append("authorization")
         # One request for each connection: what comes next may be for somebody else.
         kept = "".join(f"{name}:{value}\r\n" for name, value in headers if name.lower() not in dropped)
         return words[0], words[1], kept + "Connection: close\r\n"
@@ -301,6 +339,8 @@ class Gate:
         """The connection, what is to be sent to it first, and what to the client."""
         if not host or not 0 < port < 65536:
             raise Refused(400)
+        if not HOST.fullmatch(host.lower()):
+            raise Refused(502, Failed("index", f"The index leads to {printable(host, 100)}, which no host is called."))
         literal, found = self.way(host, port)
         # Other names are the proxy's to resolve, and its administrator's to deny.
         if literal and not self.may(host, port, literal):
@@ -320,10 +360,12 @@ class Gate:
         return server, f"{method} {path} HTTP/1.1\r\n{headers}\r\n".encode("latin-1"), b""
 
 
-def read_head(connection):
-    """The head of a message, and what came behind it."""
+def read_head(connection, seconds):
+    """The head of a message, and what came behind it. All of it in time: few at once are waited for."""
+    end = time.monotonic() + seconds
     data = b""
     while b"\r\n\r\n" not in data:
+        connection.settimeout(max(0.001, end - time.monotonic()))
         more = connection.recv(HEAD_BYTES_MAX)
         if not more or len(data) > HEAD_BYTES_MAX:
             raise ValueError("no head")

@@ -239,12 +239,12 @@ class Install:
             compiler = Compiler(self.python, self.environment)
             try:
                 while True:
-                    self.seconds_left()
+                    left = self.seconds_left()
                     try:
                         path = pending.get_nowait()
                     except queue.Empty:
                         return
-                    is_compiled = compiler.compile(path)
+                    is_compiled = compiler.compile(path, left)
                     with lock:
                         n_done += 1
                         n_failed += not is_compiled

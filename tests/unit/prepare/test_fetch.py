@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import stat
 import sysconfig
 
@@ -143,7 +144,10 @@ def test_the_earlier_of_two_dates():
                                  ("2026-01-31", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z"),
                                  ("2026-01-31", "2026-02-01T00:00:01Z", "2026-01-31"),
                                  ("2026-01-31T01:00:00Z", "2026-01-31T02:00:00+02:00", "2026-01-31T02:00:00+02:00"),
-                                 ("", "2026-01-31", "2026-01-31"), ("2026-01-31", "", "2026-01-31")):
+                                 ("", "2026-01-31", "2026-01-31"), ("2026-01-31", "", "2026-01-31"),
+                                 # The end of the last day that there is.
+                                 ("9999-12-31", "2026-01-31", "2026-01-31"), ("9999-12-31", "", "9999-12-31"),
+                                 ("P99999W", "0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00+14:00")):
         with Prefix() as p:
             p.play_uv(lock="packages = []\n")
             p.fetch(["x"], exclude_newer=one, tool_uv={"exclude-newer": other} if other else {})
@@ -337,6 +341,7 @@ def test_refusals():
                             ({"python": "/nonexistent"}, "python"), ({"python": "/bin/true"}, "python"),
                             ({"requirements": ["x @ https://h/x.whl"]}, "policy"),
                             ({"requirements": ["x @ git+https://h/x"], "allow_urls": True}, "policy"),
+                            ({"tool_uv": {"override-dependencies": ["x @ git+https://h/x"]}}, "policy"),
                             ({"tool_uv": {"python": ">=3.12"}, "allow_source_builds": True}, "policy"),
                             ({"ca_bundle": "/nonexistent"}, "tls")):
             answer, _ = p.fetch(**{"requirements": ["x"], **order})
@@ -420,6 +425,21 @@ def test_what_uv_says_is_explained():
         status, stderr, kind, _ = WORDS[0]
         p.play_uv(status=status, stderr=stderr + "\n")
         equal((failure(p.fetch(["x"]))[0], p.names()), (kind, []))
+
+
+def test_an_answer_of_many_empty_lines_is_read_in_time():
+    def stop(*_):
+        raise AssertionError("more than 2 s of a processor")
+
+    program = rig.load("fetch")
+    old = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 2)
+    try:
+        error = program.explain_uv("error: Failed to fetch: `https://h/`\n" + "\n" * (64 << 10) + ".\n  cause: HTTP status 503\n", 2)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, old)
+    equal(str(error), "h has a problem of its own (HTTP status 503). Try again later.")
 
 
 def test_hostile_words():

@@ -7,8 +7,10 @@ import hashlib
 import ipaddress
 import os
 import pathlib
+import re
 import socket
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -54,6 +56,143 @@ def failure_of(index, lock=None, netrc=None, **order):
 
 def served(**more):
     return wheels.Index(**more).add(wheels.wheel("mx-one"))
+
+
+def host_words():
+    """[(kind, word, host, port)] of the table that the test of the settings has, too."""
+    text = (pathlib.Path(__file__).resolve().parents[1] / "host-words.inc").read_text()
+    for kind, word, host, port in re.findall(r'^(\w+)\("(.*?)"(?:, "(.*)", (\d+))?\)$', text, re.MULTILINE):
+        word = word.replace('""', "").encode().decode("unicode_escape").encode("latin-1").decode()
+        yield kind, word, host, int(port or 0)
+
+
+def test_hosts_mean_what_the_settings_take_them_for():
+    program = rig.load("fetch")
+    kinds = {kind: 0 for kind in ("DESTINATION", "NO_DESTINATION", "PLACE", "NO_PLACE")}
+    for kind, word, host, port in host_words():
+        kinds[kind] += 1
+        if kind == "DESTINATION":
+            listed = program.Destinations([word])
+            equal((word, listed.matches(host, port, program.address_of(host))), (word, True))
+            other = ("other.invalid", port, program.address_of("192.0.2.1")) if "." in host else (host, port, program.address_of("2001:db8::"))
+            equal((word, listed.matches(*other)), (word, word in ("*", "*:443", "10.0.0.1/0")))
+            equal((word, listed.matches(host, port + 1, program.address_of(host))), (word, listed.entries[0][1] == 0))
+        elif kind == "NO_DESTINATION":
+            try:
+                program.Destinations([word])
+            except program.Failed as e:
+                equal((word, e.kind), (word, "internal"))
+            else:
+                raise AssertionError(f"{word} was taken")
+        elif kind == "PLACE":
+            equal((word, program.place_of(word)), (word, (host, port)))
+    equal([kind for kind, n in kinds.items() if n < 8], [])
+
+
+def test_an_address_of_the_settings_is_the_same_in_each_spelling():
+    """uv writes an address of a URL in its own."""
+    program = rig.load("fetch")
+    for url, host in (("http://[0:0::1]:1/", "::1"), ("http://[::FFFF:127.0.0.1]:1/", "::ffff:7f00:1")):
+        gate = program.Gate({**ORDER, "index_url": url}, {}, 5)
+        equal(gate.may(*program.place_of(f"tunnel://[{host}]:1"), ipaddress.ip_address("127.0.0.1")), True)
+    for proxy, machine in (("http://[::0001]:1", "::1"), ("http://Proxy.Example:1", "PROXY.example")):
+        with tempfile.TemporaryDirectory() as directory:
+            pathlib.Path(directory, "index-credentials").write_text(f"machine {machine} login bobby password {WORD}\n")
+            os.environ["CREDENTIALS_DIRECTORY"] = directory
+            try:
+                _, credentials = program.read_credentials()
+            finally:
+                del os.environ["CREDENTIALS_DIRECTORY"]
+        equal(program.Gate({**ORDER, "proxy": proxy}, credentials, 5).proxy_basic, program.basic("bobby", WORD))
+
+
+def test_a_name_that_a_proxy_might_read_otherwise_is_no_host():
+    program = rig.load("fetch")
+    with proxies.ForwardingProxy() as proxy:
+        gate = program.Gate({**ORDER, "proxy": proxy.url}, {}, 5)
+        for host in ("127%2e0%2e0%2e1", "a%40b", "l\xbacalhost", "127.0.0.\xb9", "a b", "a,b", "8.8.8.8%25.example"):
+            equal((host, kind_of_connecting(program, gate, host, 443)), (host, "index"))
+        equal(proxy.requests, [])
+
+
+def request_of(gate, target, word):
+    """What arrives of a request with a password."""
+    with socket.create_connection(gate.listener.getsockname()) as client:
+        client.sendall(f"GET {target} HTTP/1.1\r\nHost: h\r\nauthorization: Basic {word}\r\nProxy-Authorization: "
+                       f"{gate.expected.decode()}\r\n\r\n".encode())
+        while client.recv(4096):
+            pass
+
+
+def test_passwords_go_in_clear_only_to_hosts_that_a_setting_names_so():
+    program = rig.load("fetch")
+    with served() as server:
+        told = []
+        for order in ({"index_url": server.url}, {"index_url": "https://127.0.0.1/"}, {"index_url": "http://[::1]/"}):
+            gate = program.Gate({**ORDER, **order, "internal_hosts": ["*"]}, {}, 5)
+            request_of(gate, f"{server.top}x", "c2VjcmV0")
+            told.append(server.authorizations[-1])
+        equal(told, ["Basic c2VjcmV0", "", ""])
+
+
+def test_a_client_that_says_nothing_is_not_waited_for_byte_by_byte():
+    """Of the connections that are not led anywhere yet, few are looked at."""
+    program = rig.load("fetch")
+    gate = program.Gate(ORDER, {}, 1)
+    with socket.create_connection(gate.listener.getsockname()) as client:
+        stop = threading.Event()
+
+        def trickle():
+            try:
+                while not stop.wait(0.1):
+                    client.sendall(b"x")
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        client.settimeout(60)
+        try:
+            equal(client.recv(100), b"")
+        except ConnectionResetError:
+            pass
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_a_family_that_the_kernel_does_not_have_is_one_address_less():
+    program = rig.load("fetch")
+    with served() as index:
+        gate = program.Gate({**ORDER, "index_url": "http://h.example/"}, {}, 5)
+        found = [(4095, socket.SOCK_STREAM, 6, "", ("::1", index.port)), (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", index.port))]
+        gate.connect_first(found, "h.example", 80).close()
+        try:
+            gate.connect_first(found[:1], "h.example", 80)
+        except program.Refused as e:
+            equal(e.failure.kind, "index")
+        else:
+            raise AssertionError("connected")
+
+
+def test_many_hosts_are_looked_at_within_the_budget_only():
+    program = rig.load("fetch")
+    gate = program.Gate(ORDER, {}, 5)
+    asked = []
+
+    def seconds_left():
+        asked.append(1)
+        if len(asked) > 3:
+            raise program.Failed("timeout", "over")
+        return 1
+
+    with names():
+        try:
+            gate.look_at((f"https://h{i}.example/" for i in range(100)), seconds_left)
+        except program.Failed as e:
+            equal((e.kind, len(asked)), ("timeout", 4))
+        else:
+            raise AssertionError("went on")
 
 
 def test_an_index_cannot_lead_to_this_machine():

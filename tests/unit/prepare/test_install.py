@@ -231,6 +231,16 @@ def test_too_large_once_installed():
         equal(answer["error"]["kind"], "too-large")
 
 
+def test_a_source_that_takes_too_long_to_compile_is_left_within_the_budget():
+    program = rig.load("install")
+    with Prefix() as p:
+        slow = p.top + "/python3"
+        pathlib.Path(slow).write_text("#!/bin/sh\nexec sleep 600\n")
+        os.chmod(slow, 0o755)
+        compiler = program.Compiler(slow, {"PATH": "/usr/bin:/bin"})
+        equal((compiler.compile("/x.py", 0.2), compiler.child), (False, None))
+
+
 def test_nothing_of_a_package_runs():
     """A played uv that obeys; the wheels want to be imported by whoever compiles them."""
     for name, wheel in wheels.hostile_at_start().items():
