@@ -74,7 +74,12 @@ def basic(login, password):
 
 def printable(text, n_max=MESSAGE_MAX):
     """One line that any reader of JSON can take: no control characters, no halves of characters, no secrets."""
-    text = secrets.hide(str(text)[:16 * n_max])
+    text = str(text)
+    is_cut = len(text) > 16 * n_max
+    text = secrets.hide(text[:16 * n_max])
+    if is_cut:
+        # There may be the beginning of a secret, which is not known as one.
+        text = text[:max(0, len(text) - max(map(len, secrets.words), default=0))]
     text = "".join(c if c.isprintable() and not "\ud800" <= c <= "\udfff" else " " for c in text)
     text = " ".join(text.split())
     return text if len(text) <= n_max else text[:n_max - 1] + "…"

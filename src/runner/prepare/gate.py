@@ -133,7 +133,7 @@ class Internal(Failed):
             (host, address), = shown.items()
             place = f"{host} has the address {address}, which is one" if names else f"{host} is an address"
         super().__init__("policy", f"{place} of this machine or of the network that it is in, and packages do not come from there. "
-                         f"The administrator can allow {them} with InternalHosts={' '.join(names or shown)} in mcp-exec.conf.")
+                         f"The administrator can allow {them} with InternalHosts={' '.join(names or map(str, shown.values()))} in mcp-exec.conf.")
 
 
 class Refused(Exception):

@@ -442,6 +442,13 @@ def test_an_answer_of_many_empty_lines_is_read_in_time():
     equal(str(error), "h has a problem of its own (HTTP status 503). Try again later.")
 
 
+def test_half_of_a_password_is_hidden_too():
+    program = rig.load("fetch")
+    program.secrets.add("S3cret-w0rd")
+    for n_blanks in range(16 * 1000 - 11, 16 * 1000):
+        equal(program.printable("x" + " " * (n_blanks - 1) + "S3cret-w0rd"), "x ***" if n_blanks == 16 * 1000 - 11 else "x")
+
+
 def test_hostile_words():
     with Prefix() as p:
         p.play_uv(status=1, stderr=NO_SOLUTION + "\x1b[31m{0.__class__} \u202e\0 " + "x" * 100000 + "\n")

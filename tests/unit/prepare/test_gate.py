@@ -257,6 +257,14 @@ def test_a_host_that_is_refused_is_named_with_its_address_and_its_setting():
         contains(message_of(program, gate, "files.example"), "can allow it with InternalHosts=files.example in")
 
 
+def test_an_address_that_is_refused_is_named_as_the_setting_takes_it():
+    program = rig.load("fetch")
+    for host in ("0x7f000001", "127.1", "::ffff:127.0.0.1"):
+        message = message_of(program, program.Gate(ORDER, {}, 5), host)
+        contains(message, "InternalHosts=127.0.0.1 in")
+        contains(message_of(program, program.Gate({**ORDER, "internal_hosts": ["127.0.0.1"]}, {}, 5), host), "cannot be reached")
+
+
 def test_all_hosts_of_the_files_are_named_at_once():
     with served() as index:
         lock = lock_of(index)
