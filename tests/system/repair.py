@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import socket
 
@@ -74,28 +75,36 @@ def tokens(text):
 
 @contextlib.contextmanager
 def drop_in(unit, text):
-    """A drop-in of a unit, in effect for the length of a with block on a machine()."""
-    with written(pathlib.Path(f"/run/systemd/system/{unit}.d/90-test.conf"), text):
+    """A drop-in of a unit, in effect for the length of a with block."""
+    try:
+        with written(pathlib.Path(f"/run/systemd/system/{unit}.d/90-test.conf"), text):
+            systemctl("daemon-reload")
+            yield
+    finally:
         systemctl("daemon-reload")
-        yield
-    systemctl("daemon-reload")
+
+
+def _is_masked(unit):
+    return any(os.path.islink(f"{directory}/{unit}") for directory in ("/etc/systemd/system", "/run/systemd/system"))
 
 
 @contextlib.contextmanager
-def machine():
-    """A machine on which the service is enabled and runs; afterwards as it was, whatever was done to it."""
-    enabled = sh(["systemctl", "is-enabled", "mcp-exec.socket"], check=False).stdout.strip()
-    systemctl("enable", "--now", "mcp-exec.socket")
+def machine(enable=True):
+    """A machine on which the service runs, and is enabled unless that makes no difference; afterwards as it was, whatever
+    was done to it."""
+    was_enabled = sh(["systemctl", "is-enabled", "mcp-exec.socket"], check=False).stdout.strip() == "enabled"
+    systemctl(*(("enable", "--now") if enable and not was_enabled else ("start",)), "mcp-exec.socket")
     assert run().stdout == "ran\n"
     try:
         yield
     finally:
-        systemctl("unmask", *UNITS, check=False)
-        systemctl("unmask", "--runtime", *UNITS, check=False)
+        masked = [unit for unit in UNITS if _is_masked(unit)]
+        if masked:
+            systemctl("unmask", *masked, check=False)
+            systemctl("unmask", "--runtime", *masked, check=False)
         systemctl("stop", HTTP_SOCKET, *UNITS, check=False)
         sh(["rm", "-rf", "/run/mcp-exec"])
-        systemctl("daemon-reload")
         systemctl("reset-failed")
         systemctl("start", "mcp-exec.socket", "mcp-exec-launcher.socket")
-        if enabled != "enabled":
+        if not was_enabled and os.path.islink("/etc/systemd/system/sockets.target.wants/mcp-exec.socket"):
             systemctl("disable", "mcp-exec.socket")

@@ -116,11 +116,10 @@ def test_socket_that_was_stopped_while_http_is_served():
         assert show(HTTP_SOCKET, "ActiveState")["ActiveState"] == "active"
 
 
-def test_launcher_that_was_masked_in_both_ways_and_found_so_by_a_client():
-    with machine():
+def test_launcher_service_that_was_masked_until_the_next_boot_and_found_so_by_a_client():
+    with machine(enable=False):
         systemctl("stop", "mcp-exec-launcher.service", check=False)
         systemctl("mask", "--runtime", "mcp-exec-launcher.service")
-        systemctl("mask", "mcp-exec-launcher.socket")
         first = run(check=False)
         assert first.returncode == 125 and "mcp-exec check" in first.stderr, first
         wait_until(lambda: not os.path.exists(LAUNCHER_SOCKET), 10)
@@ -133,7 +132,7 @@ def test_launcher_that_was_masked_in_both_ways_and_found_so_by_a_client():
 
 def test_a_client_of_a_service_without_its_launcher_does_not_keep_systemd_busy():
     sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
-    with machine():
+    with machine(enable=False):
         systemctl("stop", "mcp-exec-launcher.socket", "mcp-exec-launcher.service", "mcp-exec.service")
         os.mkdir(LAUNCHER_SOCKET)
         cursor = journal_cursor()
@@ -145,6 +144,20 @@ def test_a_client_of_a_service_without_its_launcher_does_not_keep_systemd_busy()
         assert show("mcp-exec.socket", "ActiveState")["ActiveState"] == "active"
         sh(re.search(r'Start it as root with "(.*)"', said.stderr)[1])
         assert run().stdout == "ran\n"
+
+
+def test_drop_in_with_a_mistake_is_named_and_after_its_repair_what_is_left_to_do():
+    with machine():
+        systemctl("stop", "mcp-exec.service")
+        with drop_in("mcp-exec.service", "[Service]\nExecStart=\n"):
+            assert run(check=False).returncode == 125
+            remedy = check()["service"]["remedy"]
+            assert remedy.startswith("Correct mcp-exec.service: ") and '"mcp-exec check" again' in remedy, remedy
+            assert "restart" not in remedy, remedy  # that is for the check which comes next to say
+        remedy = check()["service"]["remedy"]
+        assert remedy == "systemctl reset-failed mcp-exec.socket && systemctl restart mcp-exec.socket", remedy
+        sh(remedy)
+        check_serves(remedy)
 
 
 def test_start_limit_that_was_hit():
@@ -178,7 +191,7 @@ def _has_hit_the_limit():
 
 def test_service_that_cannot_be_executed_is_given_up_and_the_remedy_says_so():
     """Otherwise PID 1 would try for ever. Here after five times, since how often it can try in a minute is not ours."""
-    with machine():
+    with machine(enable=False):
         for unit in (*SOCKET_UNITS, "mcp-exec-launcher.socket"):
             assert show(unit, "TriggerLimitBurst", "TriggerLimitIntervalUSec") == \
                 {"TriggerLimitBurst": "80", "TriggerLimitIntervalUSec": "20s"}, unit
@@ -196,7 +209,7 @@ def test_service_that_cannot_be_executed_is_given_up_and_the_remedy_says_so():
 
 
 def test_service_that_was_killed_again_and_again_is_not_one_that_cannot_be_started():
-    with machine():
+    with machine(enable=False):
         with drop_in("mcp-exec.socket", "[Socket]\nTriggerLimitIntervalSec=1h\nTriggerLimitBurst=3\n"):
             while not _has_hit_the_limit():
                 os.kill(main_pid("mcp-exec.service"), signal.SIGKILL)
@@ -258,7 +271,7 @@ def test_run_without_a_service_says_one_cause_and_one_remedy():
 @timeout(120)
 def test_service_that_cannot_start_says_one_cause_and_serves_the_first_client_after_the_repair():
     sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
-    with machine(), tokens("token\n"):
+    with machine(enable=False), tokens("token\n"):
         systemctl("stop", "mcp-exec.service")
         for user in ("root", "carol"):
             _says_one_thing(user, "systemctl restart mcp-exec.service")
@@ -273,7 +286,7 @@ def test_service_that_cannot_start_says_one_cause_and_serves_the_first_client_af
 
 
 def test_service_that_cannot_start_is_no_obstacle_to_the_command_that_it_names():
-    with machine(), tokens("token\n"):
+    with machine(enable=False), tokens("token\n"):
         systemctl("stop", "mcp-exec.service")
         command = re.search(r"without one: (systemctl .*)$", ping()["error"]["message"])
         TOKENS.write_text("")
@@ -289,7 +302,7 @@ def _status():
 
 
 def test_reload_with_a_mistake_shows_in_the_status_and_in_check_until_a_good_one():
-    with machine(), tokens(""), Client() as held:
+    with machine(enable=False), tokens(""), Client() as held:
         assert held.exec("print(1)")["stdout"] == "1\n"
         TOKENS.write_text("user alice parallel=2\ntoken\n")
         systemctl("reload", "mcp-exec.service")
@@ -310,7 +323,7 @@ def test_reload_with_a_mistake_shows_in_the_status_and_in_check_until_a_good_one
 
 
 def test_check_with_a_mistake_in_the_configuration_says_what_the_service_does():
-    with machine(), Client() as held:
+    with machine(enable=False), Client() as held:
         with written(CONF_DROPIN, "[Exec]\nNoSuchKey=1\n"):
             systemctl("reload", "mcp-exec.service")
             wait_until(lambda: f"stays: {CONF_DROPIN}:2" in _status(), 10, "the status")
@@ -322,7 +335,7 @@ def test_check_with_a_mistake_in_the_configuration_says_what_the_service_does():
 
 
 def test_check_tells_that_http_listens_without_a_token():
-    with machine(), tokens(""):
+    with machine(enable=False), tokens(""):
         systemctl("stop", "mcp-exec.service", "mcp-exec.socket")
         systemctl("start", HTTP_SOCKET, "mcp-exec.socket")
         items = check()
@@ -334,7 +347,7 @@ def test_check_tells_that_http_listens_without_a_token():
 
 
 def test_restart_of_the_launcher_calls_the_sandbox_that_was_kept_ready_no_run_left_behind():
-    with machine():
+    with machine(enable=False):
         os.kill(main_pid("mcp-exec-launcher.service"), signal.SIGKILL)
         wait_until(lambda: show("mcp-exec-launcher.service", "ActiveState")["ActiveState"] == "failed", 10)
         cursor = journal_cursor()
