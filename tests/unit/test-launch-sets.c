@@ -249,6 +249,26 @@ TEST(a_directory_that_others_can_write_to_is_none) {
         done(s);
 }
 
+TEST(a_link_or_a_file_in_the_place_of_the_directory_is_no_reason_to_make_one_behind_it) {
+        Sets *s = setup(), *none = NULL;
+        char link[64];
+
+        (void) snprintf(link, sizeof(link), "%s.link", directory);
+        ASSERT_EQ_INT(symlink(directory, link), 0);
+        ASSERT_EQ_INT(sets_new_at(link, false, 0, &none), 0);
+        ASSERT_CONTAINS(none->problem.reason, "nor may it be a link");
+        ASSERT_CONTAINS(none->problem.remedy, "Remove it. Run systemd-tmpfiles --create mcp-exec.conf");
+        sets_free(none);
+        ASSERT_EQ_INT(unlink(link), 0);
+        safe_close(open(link, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        ASSERT_EQ_INT(sets_new_at(link, true, geteuid(), &none), 0);
+        ASSERT_CONTAINS(none->problem.reason, "is none");
+        ASSERT_EQ_STR(none->problem.remedy, "Remove it");
+        sets_free(none);
+        ASSERT_EQ_INT(unlink(link), 0);
+        done(s);
+}
+
 TEST(a_users_sets_are_in_the_state_directory) {
         _cleanup_free_ char *path = NULL;
         Sets *s = setup();
