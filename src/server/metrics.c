@@ -7,12 +7,28 @@
 
 #include "config.h"
 
-/* Upper bounds in milliseconds; the last bucket has none. */
-static const unsigned bounds_msec[] = { 10,   25,   50,    100,   250,   500,   1000,
-                                        2500, 5000, 10000, 30000, 60000, 300000 };
+/* Upper bounds; the last bucket has none. As labels they have the one form of OpenMetrics for numbers. */
+static const struct {
+        unsigned msec;
+        const char *seconds;
+} bounds[] = {
+        { 10,     "0.01"  },
+        { 25,     "0.025" },
+        { 50,     "0.05"  },
+        { 100,    "0.1"   },
+        { 250,    "0.25"  },
+        { 500,    "0.5"   },
+        { 1000,   "1.0"   },
+        { 2500,   "2.5"   },
+        { 5000,   "5.0"   },
+        { 10000,  "10.0"  },
+        { 30000,  "30.0"  },
+        { 60000,  "60.0"  },
+        { 300000, "300.0" },
+};
 
 typedef struct Histogram {
-        uint64_t n[ELEMENTSOF(bounds_msec) + 1], n_all, sum_usec;
+        uint64_t n[ELEMENTSOF(bounds) + 1], n_all, sum_usec;
 } Histogram;
 
 struct Metrics {
@@ -36,7 +52,7 @@ Metrics* metrics_free(Metrics *m) {
 static void histogram_count(Histogram *h, uint64_t usec) {
         size_t i = 0;
 
-        while (i < ELEMENTSOF(bounds_msec) && usec > bounds_msec[i] * USEC_PER_MSEC)
+        while (i < ELEMENTSOF(bounds) && usec > bounds[i].msec * USEC_PER_MSEC)
                 i++;
         h->n[i]++;
         h->n_all++;
@@ -91,10 +107,9 @@ static void page_histogram(Page *p, const char *name, const char *help, const Hi
         uint64_t n = 0;
 
         page_head(p, name, "histogram", "seconds", help);
-        for (size_t i = 0; i < ELEMENTSOF(bounds_msec); i++) {
+        for (size_t i = 0; i < ELEMENTSOF(bounds); i++) {
                 n += h->n[i];
-                page_add(p, "%s_bucket{le=\"%u.%03u\"} %" PRIu64 "\n", name, bounds_msec[i] / 1000,
-                         bounds_msec[i] % 1000, n);
+                page_add(p, "%s_bucket{le=\"%s\"} %" PRIu64 "\n", name, bounds[i].seconds, n);
         }
         page_add(p, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, h->n_all);
         page_add(p, "%s_sum " SECONDS_FORMAT "\n", name, SECONDS(h->sum_usec));

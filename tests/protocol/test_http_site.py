@@ -167,7 +167,14 @@ def test_metrics_count_what_happened():
         assert _value(page, 'mcp_exec_runs_total{status="error"}') == 1
         assert _value(page, "mcp_exec_run_duration_seconds_count") == 2
         assert _value(page, 'mcp_exec_run_duration_seconds_bucket{le="+Inf"}') == 2
-        assert _value(page, 'mcp_exec_run_duration_seconds_bucket{le="300.000"}') == 2
+        assert _value(page, 'mcp_exec_run_duration_seconds_bucket{le="300.0"}') == 2
+        # The canonical form of OpenMetrics, in growing order, and no bucket has more than the next one.
+        for name in "run", "queue":
+            buckets = re.findall(rf'^mcp_exec_{name}_duration_seconds_bucket{{le="(.*)"}} (\d+)$', page, re.MULTILINE)
+            assert [le for le, _ in buckets[:-1]] == [repr(float(le)) for le, _ in buckets[:-1]], buckets
+            assert buckets[-1] == ("+Inf", "2") and len(buckets) == 14, buckets
+            for column in zip(*buckets):
+                assert list(column) == sorted(column, key=float), buckets
         assert 0 < _value(page, "mcp_exec_run_duration_seconds_sum") < 300
         assert _value(page, "mcp_exec_queue_duration_seconds_count") == 2
         assert _value(page, 'mcp_exec_output_bytes_total{stream="stdout"}') == 101
