@@ -80,11 +80,10 @@ static int search(const char *name, const char *list, const char *below, bool is
         return 0;
 }
 
-static int find_uv(Packages *p, const Settings *s, bool is_user) {
+/* *ret is the file itself, or NULL: it is not installed. Returns 0 or -ENOMEM. */
+static int resolve_uv(const Settings *s, bool is_user, char **ret) {
         const char *name = s->packages.uv_path;
-        _cleanup_free_ char *path = NULL, *real = NULL;
-        Problem problem = {};
-        struct stat st;
+        _cleanup_free_ char *path = NULL;
         int r = 0;
 
         if (name[0] == '/') {
@@ -99,8 +98,20 @@ static int find_uv(Packages *p, const Settings *s, bool is_user) {
         }
         if (r < 0)
                 return r;
+        *ret = path ? realpath(path, NULL) : NULL;
+        return 0;
+}
 
-        real = path ? realpath(path, NULL) : NULL;
+static int find_uv(Packages *p, const Settings *s, bool is_user) {
+        const char *name = s->packages.uv_path;
+        _cleanup_free_ char *real = NULL;
+        Problem problem = {};
+        struct stat st;
+        int r;
+
+        r = resolve_uv(s, is_user, &real);
+        if (r < 0)
+                return r;
         if (!real && name[0] == '/' && stat(name, &st) >= 0) {
                 (void) problem_set(&problem, EACCES, REMEDY_UV, "%s (UvPath=) is %s", name,
                                    S_ISDIR(st.st_mode)  ? "a directory, and no program" :
@@ -233,19 +244,26 @@ static bool is_gone(const char *path) {
         return path && access(path, F_OK) < 0;
 }
 
+/* Installed elsewhere by now, or its link leads to another one. */
+static bool has_uv_moved(const Packages *p, const Settings *settings, bool is_user) {
+        _cleanup_free_ char *real = NULL;
+
+        return p->uv && resolve_uv(settings, is_user, &real) >= 0 && (!real || !streq(real, p->uv));
+}
+
 void packages_look_again(Packages *p, const Settings *settings, bool is_user) {
         Packages found = {};
 
         assert(p && settings);
 
         if (!p->has_problem && !p->is_python_missing && !is_gone(p->ca_bundle) &&
-            !is_gone(p->index_credentials))
+            !is_gone(p->index_credentials) && !has_uv_moved(p, settings, is_user))
                 return;
         if (find_all(&found, settings, is_user, /* is_again= */ true) < 0) {
                 packages_done(&found);
                 return; /* no memory: what is known will do */
         }
-        if (p->has_problem && !found.has_problem)
+        if (!found.has_problem && (p->has_problem || !p->uv || !streq(found.uv, p->uv)))
                 log_info("Packages can be installed now, with %s", found.uv);
         else if (found.is_setting_wrong && !streq(found.problem.reason, p->problem.reason))
                 log_warning("Packages cannot be installed: %s. %s.", found.problem.reason,

@@ -21,6 +21,6 @@ typedef struct Packages {
 /* Whatever is missing becomes the problem. Returns 0 or -ENOMEM. */
 int packages_find(Packages *p, const Settings *settings, bool is_user);
 /* What was missing may be there by now, for somebody did what the problem says. Or a file of the settings is
- * not there any more. */
+ * not there any more, or uv is another one. */
 void packages_look_again(Packages *p, const Settings *settings, bool is_user);
 void packages_done(Packages *p);

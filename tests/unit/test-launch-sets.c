@@ -442,8 +442,8 @@ TEST(what_was_missing_for_packages_is_found_when_it_has_come) {
         ASSERT_EQ_STR(p.problem.reason, "");
         ASSERT_EQ_STR(p.uv, path);
         ASSERT_EQ_INT(unlink(path), 0);
-        packages_look_again(&p, s, true); /* nothing was missing: uv is not looked at */
-        ASSERT_EQ_STR(p.uv, path);
+        packages_look_again(&p, s, true);
+        ASSERT_CONTAINS(p.problem.reason, "is not installed");
         packages_done(&p);
 
         write_file(path, 0644);
@@ -454,6 +454,28 @@ TEST(what_was_missing_for_packages_is_found_when_it_has_come) {
         ASSERT_EQ_INT(unlink(path), 0);
         packages_look_again(&p, s, true); /* but a file of the settings is */
         ASSERT_CONTAINS(p.problem.reason, "(CaBundle=) cannot be looked at");
+        packages_done(&p);
+}
+
+TEST(uv_whose_link_leads_to_another_one_is_found_without_a_restart) {
+        _cleanup_(settings_freep) Settings *s = NULL;
+        Packages p = {};
+        char path[64];
+
+        write_file(path, 0644);
+        ASSERT_EQ_INT(unlink(path), 0);
+        ASSERT_EQ_INT(symlink("/usr/bin/true", path), 0);
+        ASSERT_EQ_INT(settings_new_default(&s), 0);
+        ASSERT_EQ_INT(settings_set(s, "Packages", "UvPath", path, &(char*) { NULL }), 0);
+        ASSERT_EQ_INT(packages_find(&p, s, /* is_user= */ true), 0);
+        ASSERT_EQ_STR(p.uv, "/usr/bin/true");
+        ASSERT_EQ_INT(unlink(path), 0);
+        ASSERT_EQ_INT(symlink("/usr/bin/env", path), 0);
+        packages_look_again(&p, s, true);
+        ASSERT_EQ_STR(p.uv, "/usr/bin/env");
+        ASSERT_EQ_STR(p.uv_inside, "/usr/bin/env");
+        ASSERT_FALSE(p.has_problem);
+        ASSERT_EQ_INT(unlink(path), 0);
         packages_done(&p);
 }
 
