@@ -139,8 +139,9 @@ static int say_how_to_declare(const char *module, Buffer *b) {
                 }
         return buffer_printf(b, " Programs declare the packages they need: with the lines \"# /// script\", "
                                 "\"# dependencies = [\"%.*s\"]\" and \"# ///\" at the top, or in the "
-                                "argument dependencies of execute_python (a package may have another name "
-                                "than its module).", (int) n, module);
+                                "argument dependencies of execute_python (all of them, also those that are "
+                                "installed here; a package may have another name than its module).",
+                             (int) n, module);
 }
 
 static const char *const well_known[] = { "numpy", "scipy", "pandas", "matplotlib", "sympy", "scikit-learn",
@@ -254,15 +255,24 @@ static int add_limit_hints(const char *line, const char *context, const HintFact
         return 0;
 }
 
-static int add_other_hints(const char *line, char ***hints) {
+/* From subprocess, that is about a program; from everything else, about a file to read or to write. */
+static int add_no_file_hint(const char *context, char ***hints) {
+        if (strstr(context, " in _execute_child\n"))
+                return strv_extend(hints, "There is no such program in this sandbox: it has those of the "
+                                          "machine's /usr and no others.");
+        return strv_extend(hints, "The sandbox has no files of the machine it runs on, nor of earlier "
+                                  "calls: what a program reads comes with its call, in exec's arguments "
+                                  "stdin and files. A directory has to be made before a file is written "
+                                  "into it.");
+}
+
+static int add_other_hints(const char *line, const char *context, char ***hints) {
         if (line_has(line, write_words))
                 return strv_extend(hints, "Only the working directory, /tmp, the home directory and "
                                           "/dev/shm are writable, and what a run writes is gone after it.");
 
         if (strstr(line, "FileNotFoundError: [Errno 2] No such file or directory: "))
-                return strv_extend(hints, "The sandbox has no files of the machine it runs on, nor of "
-                                          "earlier calls: what a program reads comes with its call, in "
-                                          "exec's arguments stdin and files.");
+                return add_no_file_hint(context, hints);
 
         if (strstr(line, "_tkinter.TclError: no display") ||
             strstr(line, "_tkinter.TclError: couldn't connect to display"))
@@ -368,7 +378,7 @@ int hints_from_stderr(const Capture *err, const HintFacts *facts, char **ret_cau
                 if (r == 0)
                         r = add_limit_hints(line, context.data ?: "", facts, &hints);
                 if (r == 0 && !hints)
-                        r = add_other_hints(line, &hints);
+                        r = add_other_hints(line, context.data ?: "", &hints);
                 if (r == 0 && !hints)
                         r = add_syntax_hints(line, context.data ?: "", facts, &hints);
                 if (r == 0 && !hints)

@@ -134,8 +134,9 @@ TEST(hints_say_how_packages_are_declared_where_that_is_possible) {
                                          "The module '%s' is not installed here. Programs declare "
                                          "the packages they need: with the lines \"# /// script\", "
                                          "\"# dependencies = [\"%s\"]\" and \"# ///\" at the top, "
-                                         "or in the argument dependencies of execute_python (a "
-                                         "package may have another name than its module).",
+                                         "or in the argument dependencies of execute_python (all "
+                                         "of them, also those that are installed here; a package may "
+                                         "have another name than its module).",
                                          cases[i].module, cases[i].package),
                               0);
                 a = ask_facts(text, &facts);
@@ -205,7 +206,12 @@ TEST(hints_say_what_a_script_is_not) {
         } cases[] = {
                 { "FileNotFoundError: [Errno 2] No such file or directory: '/home/alice/data.csv'\n",
                   "The sandbox has no files of the machine it runs on, nor of earlier calls: what a "
-                  "program reads comes with its call, in exec's arguments stdin and files." },
+                  "program reads comes with its call, in exec's arguments stdin and files. A directory "
+                  "has to be made before a file is written into it." },
+                { "  File \"/usr/lib/python3.13/subprocess.py\", line 1972, in _execute_child\n"
+                  "FileNotFoundError: [Errno 2] No such file or directory: 'node'\n",
+                  "There is no such program in this sandbox: it has those of the machine's /usr and no "
+                  "others." },
                 { "_tkinter.TclError: no display name and no $DISPLAY environment variable\n",
                   "There is no display in this sandbox: a program shows what it has by printing, or by "
                   "files in its working directory." },
