@@ -46,6 +46,13 @@ def test_install_enables_and_starts_nothing():
     assert failed_units() == []
 
 
+def test_presets_enable_nothing():
+    sh(["systemctl", "preset", *OUR_UNITS, "mcp-exec-proxy.socket"])
+    for unit in OUR_UNITS:
+        state = sh(["systemctl", "is-enabled", unit], check=False).stdout.strip()
+        assert state in ("disabled", "static", "indirect"), (unit, state)
+
+
 def test_install_leaves_one_directory_that_the_service_user_owns():
     user = pwd.getpwnam("mcp-exec")
     found = sh(["find", "/", "-xdev", "(", "-user", str(user.pw_uid), "-o", "-group", str(user.pw_gid), ")",
