@@ -73,8 +73,8 @@ static int on_status(sd_event_source *source _unused_, uint64_t usec _unused_, v
         else if (b->has_problem)
                 (void) sd_notifyf(0, "STATUS=Refusing runs: %s", b->problem.reason);
         else
-                (void) sd_notifyf(0, "STATUS=%zu sandboxes in use or ready, self-test passed, systemd %s",
-                                  n_jobs(s), b->manager->version_text);
+                (void) sd_notifyf(0, "STATUS=%zu sandbox%s in use or ready, self-test passed, systemd %s",
+                                  n_jobs(s), n_jobs(s) == 1 ? "" : "es", b->manager->version_text);
         return 0;
 }
 

@@ -61,4 +61,6 @@ def show(suite, machine):
     sys.stdout.write(output)
     if status != 0:
         print(f"\nThe demonstration failed with status {status}; logs: {where}", file=sys.stderr)
+    else:
+        print("\nThat was it. README.md says how to install the package on a machine that runs systemd.")
     return status

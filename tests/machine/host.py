@@ -173,8 +173,8 @@ def kill(process, grace=3.0):
 
 
 def source_files():
-    """The files that make up the source tree: tracked or not ignored with git, everything without it. A bare
-    machine may have a checkout and no git."""
+    """The files that make up the source tree: tracked or not ignored with git, everything without it but what
+    was built. A bare machine may have a checkout and no git."""
     if (TREE / ".git").exists() and shutil.which("git"):
         listed = subprocess.run(["git", "-c", f"safe.directory={TREE}", "-C", str(TREE), "ls-files", "-z",
                                  "--cached", "--others", "--exclude-standard"], stdout=subprocess.PIPE)
@@ -184,5 +184,5 @@ def source_files():
     names = []
     for base, folders, files in os.walk(TREE):
         folders[:] = [f for f in folders if f != ".git" and not f.startswith(("build", "__pycache__"))]
-        names += [os.path.relpath(os.path.join(base, f), TREE) for f in files]
+        names += [os.path.relpath(os.path.join(base, f), TREE) for f in files if not f.endswith(".deb")]
     return sorted(names)
