@@ -409,9 +409,8 @@ static void report_default_problem(CheckContext *c, const char *problem) {
         _cleanup_free_ char *remedy = NULL;
 
         if (str_printf(&remedy,
-                       "Correct %s, which DefaultRequirements= names in mcp-exec.conf, or name another "
-                       "file; a correction takes effect with the next program after five minutes, or "
-                       "at once by %s",
+                       "Repair that, in %s, which DefaultRequirements= names, or in mcp-exec.conf; it is "
+                       "tried again with the next program after five minutes, or at once by %s",
                        *path ? path : "the file",
                        !c->uses_system_service ? "a restart of the server" :
                        c->uid == 0             ? "systemctl restart mcp-exec.service" :

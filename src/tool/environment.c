@@ -151,9 +151,9 @@ static int append_default(const PythonFacts *f, Buffer *b) {
         if (f->default_problem)
                 return buffer_printf(b,
                                      "\nDefault packages: missing, so programs run with what is installed: "
-                                     "%s Administrators: correct the file that DefaultRequirements= names "
-                                     "in mcp-exec.conf; it is read again at the next program after five "
-                                     "minutes, or by a restart of the server",
+                                     "%s Administrators: repair that, in the file that DefaultRequirements= "
+                                     "names or in mcp-exec.conf; it is tried again with the next program "
+                                     "after five minutes, or by a restart of the server",
                                      f->default_problem);
         if (f->default_packages)
                 return buffer_append_str(b, f->is_default_ready ?

@@ -49,7 +49,7 @@ def test_check_names_the_file_of_default_packages_that_is_wrong():
     with configured("[Packages]\nDefaultRequirements=/etc/ssl\n"):
         row = check()["default set"]
     assert row["verdict"] == "warn" and row["detail"].endswith(": /etc/ssl is a directory, and no file."), row
-    assert row["remedy"].startswith("Correct /etc/ssl, which DefaultRequirements= names"), row
+    assert row["remedy"].startswith("Repair that, in /etc/ssl, which DefaultRequirements= names"), row
     assert "after five minutes, or at once by systemctl restart mcp-exec.service" in row["remedy"], row
 
 

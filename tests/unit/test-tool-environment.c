@@ -119,7 +119,7 @@ TEST(environment_tells_what_programs_get_that_name_no_packages) {
         answer = environment(s, &info);
         ASSERT_CONTAINS(answer, "Installed: six 1.17.0\\n"
                                 "Default packages: missing, so programs run with what is installed: "
-                                "There is no package x. Administrators: correct the file that "
+                                "There is no package x. Administrators: repair that, in the file that "
                                 "DefaultRequirements= names");
         ASSERT_CONTAINS(answer, "\"installed\":[\"six 1.17.0\"],\"can_be_declared\":true,"
                                 "\"default_ready\":false,"
