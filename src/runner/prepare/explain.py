@@ -8,7 +8,19 @@ from common import DiskFull, Failed, NoGit, printable, secrets
 WARNINGS_MAX = 20
 NAME = "mcp-exec-script"  # of the project that stands for the script; replaced in what uv says
 HOW_TO_DECLARE = "Check the spelling: the name to install is not always the name to import."
+# Modules that are often named where their package belongs, as uv writes names.
+PACKAGES_OF_MODULES = {
+    "cv2": "opencv-python-headless", "dateutil": "python-dateutil", "docx": "python-docx", "dotenv": "python-dotenv",
+    "fitz": "pymupdf", "openssl": "pyopenssl", "pil": "pillow", "pptx": "python-pptx", "skimage": "scikit-image",
+    "sklearn": "scikit-learn", "yaml": "pyyaml",
+}
 
+
+def other_name(cause):
+    for module, package in PACKAGES_OF_MODULES.items():
+        if re.search(rf"(?<![\w.-]){module}(?![\w-]|\.\w)", cause):
+            return f" The module {module} comes with the package {package}."
+    return ""
 
 
 def causes(text):
@@ -106,6 +118,8 @@ def explain_uv(text, status):
             if kind == "no-version" and "exclude-newer" in text:
                 hint = " Versions newer than the configured date are not taken."
             cause = causes(text) if is_solution else short_cause(text)
+            if kind in ("unknown-package", "no-wheel"):
+                hint = other_name(cause)
             return Failed(kind, sentence.format(host=host_of(text), cause=printable(cause, 600)) + hint)
     if re.search(r"Python|interpreter", text) and re.search(r"not found|No interpreter|Failed to (query|inspect)", text):
         return Failed("python", f"uv cannot use the interpreter: {causes(text)}")

@@ -378,8 +378,14 @@ NO_SOLUTION = "error: No solution found when resolving dependencies\n  cause: "
 FETCH = "error: Failed to fetch: https://bob:pw@index.example/simple/proxy-tools-401/\n  cause: error sending request\n  cause: "
 
 WORDS = (
+    (1, NO_SOLUTION + "Because python-docx-nope was not found in the package registry and mcp-exec-script depends on docx.nope, we …",
+     "unknown-package", "the script depends on docx.nope"),
     (1, NO_SOLUTION + "Because nope was not found in the package registry and mcp-exec-script depends on nope, we can conclude "
      "that your requirements are unsatisfiable.", "unknown-package", "the script depends on nope"),
+    (1, NO_SOLUTION + "Because cv2 was not found in the package registry and you require cv2, we can conclude ….", "unknown-package",
+     "The module cv2 comes with the package opencv-python-headless."),
+    (1, NO_SOLUTION + "Because sklearn has no wheels and building from source is disabled for `sklearn`, we ….", "no-wheel",
+     "The module sklearn comes with the package scikit-learn."),
     (1, NO_SOLUTION + "Because there is no version of six==99 and mcp-exec-script depends on six==99, we can conclude ….",
      "no-version", "there is no version of six==99"),
     (1, NO_SOLUTION + "Because mcp-exec-script depends on numpy<2 and numpy>=2, we can conclude that your requirements are "
@@ -419,6 +425,7 @@ def test_what_uv_says_is_explained():
     for status, stderr, kind, part in WORDS:
         error = program.error_answer(program.explain_uv(stderr + "\n", status), "")["error"]
         equal((stderr, error["kind"]), (stderr, kind))
+        equal("comes with the package" in error["message"], "comes with" in part)
         contains(error["message"], part)
         equal(("bob" in error["message"], "\n" in error["message"]), (False, False))
     with Prefix() as p:
