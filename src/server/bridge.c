@@ -43,6 +43,9 @@
 #define ABSENT_USEC (5 * USEC_PER_SEC)
 #define RETRY_MSEC 200
 
+/* So far apart a stand-in's calls make us look for a server. */
+#define LOOK_USEC (1 * USEC_PER_SEC)
+
 #define LOST_MESSAGE \
         "The system service ended before it answered. Whether the call was carried out is not known; send " \
         "it again if that does no harm."
@@ -51,6 +54,8 @@ enum { POLL_STDIN, POLL_STDOUT, POLL_SERVICE, POLL_SIGNALS, _POLL_MAX };
 
 typedef struct Bridge {
         const char *path;
+        const BridgeStandIn *stand_in; /* where service_fd leads to it */
+        uint64_t next_look_usec;
         int service_fd, signal_fd;
         bool has_input_ended, has_shut_down;
         bool is_refused;     /* the service takes no more: it is stopping */
@@ -171,15 +176,41 @@ static int service_lost(Bridge *b) {
         return r;
 }
 
-static bool is_ping(const Bridge *b, const char **ret_id, size_t *ret_bytes) {
-        static const char ping[] = "\"ping\"";
-        const char *line = b->input.data, *method;
+/* Whether the next line is of this method, as JSON writes it. */
+static bool is_next(const Bridge *b, const char *quoted) {
+        const char *method;
         size_t n;
 
-        return b->n_line_bytes > 0 && handshake_is_done(&b->handshake) &&
-               json_raw_member(line, b->n_line_bytes, "method", &method, &n) > 0 && n == strlen(ping) &&
-               memcmp(method, ping, n) == 0 &&
-               json_raw_member(line, b->n_line_bytes, "id", ret_id, ret_bytes) > 0;
+        return b->n_line_bytes > 0 &&
+               json_raw_member(b->input.data, b->n_line_bytes, "method", &method, &n) > 0 &&
+               n == strlen(quoted) && memcmp(method, quoted, n) == 0;
+}
+
+static bool is_ping(const Bridge *b, const char **ret_id, size_t *ret_bytes) {
+        return handshake_is_done(&b->handshake) && is_next(b, "\"ping\"") &&
+               json_raw_member(b->input.data, b->n_line_bytes, "id", ret_id, ret_bytes) > 0;
+}
+
+/* Not between a request and its answer, which the stand-in has, too. */
+static bool is_time_to_look(const Bridge *b) {
+        return b->stand_in && b->service_fd >= 0 && b->calls.n == 0 && b->n_sent == 0 &&
+               (is_next(b, "\"tools/call\"") || is_next(b, "\"tools\\/call\"")) &&
+               now_monotonic_usec() >= b->next_look_usec;
+}
+
+static int look(Bridge *b) {
+        int fd = b->stand_in->find(b->stand_in->userdata);
+
+        b->next_look_usec = now_monotonic_usec() + LOOK_USEC;
+        if (fd < 0)
+                return 0;
+        log_info("Programs can be run from now on");
+        (void) safe_close(b->service_fd);
+        b->service_fd = fd;
+        b->stand_in = NULL;
+        buffer_done(&b->replies);
+        handshake_lost(&b->handshake);
+        return handshake_replay(&b->handshake);
 }
 
 /* Clients ask now and then whether we live, which is no reason to start a service that was stopped, nor to
@@ -257,6 +288,7 @@ static int reconnect(Bridge *b) {
         }
         log_info("Connected to the system service again");
         b->service_fd = fd;
+        b->stand_in = NULL;
         return handshake_replay(&b->handshake);
 }
 
@@ -288,7 +320,7 @@ static ssize_t send_some(const Bridge *b, const char *data, size_t n_bytes) {
 static int send_lines(Bridge *b) {
         int r = 0;
 
-        while (r >= 0 && has_output(b)) {
+        while (r >= 0 && has_output(b) && !is_time_to_look(b)) {
                 Buffer *replay = &b->handshake.replay;
                 bool is_replay = replay->n_bytes > 0;
                 size_t n_line = b->n_line_bytes > 0 ? b->n_line_bytes : b->input.n_bytes;
@@ -382,6 +414,8 @@ static int turn(Bridge *b) {
         const char *id;
         size_t n_id;
 
+        if (is_time_to_look(b))
+                return look(b);
         /* Which takes its time: the client hears first what was lost with the old one. */
         if (b->service_fd < 0 && !b->has_input_ended && out_queue_n_bytes(&b->to_client) == 0 &&
             (b->n_line_bytes > 0 || b->is_overlong))
@@ -411,9 +445,9 @@ static int turn(Bridge *b) {
         return b->exit_status < 0 ? handle_service(b, fds) : 0;
 }
 
-int bridge_run(int take_fd, const char *path) {
+int bridge_run(int take_fd, const char *path, const BridgeStandIn *stand_in) {
         _cleanup_close_ int signal_fd = -EBADF;
-        Bridge b = { .path = path, .service_fd = take_fd, .exit_status = -1 };
+        Bridge b = { .path = path, .service_fd = take_fd, .stand_in = stand_in, .exit_status = -1 };
         int r = 0;
 
         assert(take_fd >= 0);

@@ -28,6 +28,8 @@ typedef struct StdioOptions {
         StdioSettings settings;
 } StdioOptions;
 int stdio_main(const StdioOptions *options);
+/* Serves the client in this process. refusal: why no call can be, and what to do about it, or NULL. */
+int stdio_run_here(const StdioOptions *options, const char *refusal);
 
 typedef struct ServeOptions {
         char **listen;                    /* addresses given on the command line, borrowed; may be NULL */

@@ -151,8 +151,7 @@ static int tools_call(void *userdata, const char *name, const JsonValue *argumen
         int r;
 
         if (d->parameters.refusal) {
-                r = str_printf(&refusal, "Nothing was run: %s (then start this MCP server anew)",
-                               d->parameters.refusal);
+                r = str_printf(&refusal, "Nothing was run: %s", d->parameters.refusal);
                 if (r < 0)
                         return r;
                 mcp_call_fail(call, refusal);

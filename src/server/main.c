@@ -72,6 +72,13 @@ static void raise_fd_limit(void) {
         (void) setrlimit(RLIMIT_NOFILE, &limit); /* the soft limit will do for a while */
 }
 
+/* Which is known even where the configuration is not: no file says it. */
+static bool is_stdio_by_variable(void) {
+        const char *value = getenv("MCP_EXEC_TRANSPORT");
+
+        return !value || !*value || streq(value, transport_to_string(TRANSPORT_STDIO));
+}
+
 static int run_default(void) {
         static const StdioOptions stdio_options = { .server = SERVER_CHOICE_INIT };
         static const ServeOptions serve_options = {
@@ -79,11 +86,10 @@ static int run_default(void) {
         };
         _cleanup_(settings_freep) Settings *settings = NULL;
         _cleanup_free_ char *message = NULL;
-        Transport transport;
         int r;
 
         r = settings_load(/* is_user= */ geteuid() != 0, &settings, &message);
-        if (r < 0) {
+        if (r < 0 && !is_stdio_by_variable()) {
                 if (message)
                         log_error("%s", message);
                 else
@@ -91,8 +97,7 @@ static int run_default(void) {
                 return serve_refuse(COMMAND_FAILED);
         }
 
-        transport = settings->transport;
-        if (transport == TRANSPORT_STDIO)
+        if (r < 0 || settings->transport == TRANSPORT_STDIO)
                 return stdio_main(&stdio_options);
         /* Both are served on one port: /mcp, and /sse of the older transport. */
         return serve_main(&serve_options);

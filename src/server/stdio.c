@@ -3,7 +3,8 @@
 /* mcp-exec stdio: what MCP clients start.
  *
  * Where the system service serves this user, bytes are copied to and from it. Otherwise the engine runs in
- * this process and starts the user's own launcher as its child when the first program comes. */
+ * this process and starts the user's own launcher as its child when the first program comes. Where neither
+ * can be, a stand-in answers everything but calls: see stand-in.h. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "server/bridge.h"
 #include "server/command.h"
 #include "server/daemon.h"
+#include "server/stand-in.h"
 #include "server/system-socket.h"
 #include "transport/transport.h"
 
@@ -119,15 +121,18 @@ static int serve_client(sd_event *event, const Settings *settings, const StdioOp
         return r < 0 ? log_error_errno(r, "The event loop failed") : r;
 }
 
-/* refusal: why calls cannot be served all the same, or NULL. */
-static int run_here(const StdioOptions *options, const char *refusal) {
+/* A configuration with a mistake is not obeyed in parts: with a refusal nothing runs, so none is read. */
+int stdio_run_here(const StdioOptions *options, const char *refusal) {
         _cleanup_(sd_event_unrefp) sd_event *event = NULL;
         _cleanup_(settings_freep) Settings *settings = NULL;
         _cleanup_free_ char *message = NULL;
         int r;
 
-        r = settings_load(/* is_user= */ true, &settings, &message);
-        if (r >= 0)
+        assert(options);
+
+        r = refusal ? settings_new_default(&settings) :
+                      settings_load(/* is_user= */ true, &settings, &message);
+        if (r >= 0 && !refusal)
                 r = stdio_settings_apply(&options->settings, settings, &message);
         if (r < 0) {
                 if (message)
@@ -164,20 +169,37 @@ static void tell_ignored_variables(void) {
                                     names[i]);
 }
 
+static int run_without_service(const StdioOptions *options) {
+        _cleanup_free_ char *mistake = NULL, *refusal = NULL;
+
+        /* Our own commands, for which --single is, show what is on standard error. */
+        if (options->is_single)
+                return stdio_run_here(options, NULL);
+        if (stand_in_find_mistake(&mistake) < 0 ||
+            (mistake && str_printf(&refusal, "%s. Correct it, then start this MCP server anew",
+                                   mistake) < 0)) {
+                log_oom();
+                return COMMAND_FAILED;
+        }
+        if (mistake)
+                log_error("No program can be run: %s", mistake);
+        return stdio_run_here(options, refusal);
+}
+
 int stdio_main(const StdioOptions *options) {
-        _cleanup_free_ char *reason = NULL, *cause = NULL;
+        _cleanup_free_ char *reason = NULL, *cause = NULL, *mistake = NULL;
         int fd, r;
 
         assert(options);
 
         if (options->server.no_bridge)
-                return run_here(options, NULL);
+                return run_without_service(options);
 
         r = system_socket_connect(options->server.socket_path, &fd, &reason);
         if (r == 0) {
                 tell_ignored_variables();
                 stdio_settings_tell_ignored(&options->settings);
-                return bridge_run(fd, options->server.socket_path);
+                return bridge_run(fd, options->server.socket_path, NULL);
         }
 
         if (r < 0)
@@ -188,7 +210,13 @@ int stdio_main(const StdioOptions *options) {
                 log_error("No program can be run: %s", cause);
         else
                 log_info("Programs run under this user's own service manager: %s", reason);
-        return run_here(options, cause);
+        if (stand_in_find_mistake(&mistake) < 0) {
+                log_oom();
+                return COMMAND_FAILED;
+        }
+        if (mistake)
+                log_error("No program can be run: %s", mistake);
+        return mistake || cause ? stand_in_run(options, mistake, cause) : stdio_run_here(options, NULL);
 }
 
 int command_stdio(int argc, char **argv) {

@@ -3,6 +3,7 @@
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import socket
@@ -144,6 +145,139 @@ def test_stdio_beside_a_service_that_cannot_start_says_that_and_not_that_a_user_
         assert result["isError"] is True, result
         assert text.startswith('Nothing was run: the system service answers "mcp-exec cannot start: why."'), text
         assert "manager" not in text and "gpasswd" not in text, text
+        assert text.endswith("(then call again)"), text
+
+
+IDS = itertools.count(1)
+
+
+def ask(server, method, params=None):
+    return server.ask(method, params, next(IDS))["result"]
+
+
+def call(server):
+    return ask(server, "tools/call", {"name": "exec", "arguments": {"code": "print(1)"}})
+
+
+def expect_refusal(server, *parts):
+    result = call(server)
+    text = result["content"][0]["text"]
+    assert result["isError"] is True and text.startswith("Nothing was run: "), result
+    assert all(part in text for part in parts), (parts, text)
+    return text
+
+
+def expect_connected(server):
+    """What a client does to show a server and its tools."""
+    server.handshake()
+    assert "exec" in [tool["name"] for tool in ask(server, "tools/list")["tools"]]
+
+
+# A client's command line; one alone means the system service of this machine, if it has one.
+WAYS = [("stdio", "--no-bridge"), ("stdio", "--socket", "/nonexistent")] + ([] if os.path.exists("/run/mcp-exec") else [()])
+
+
+@contextlib.contextmanager
+def mistaken_configuration():
+    with harness.directory() as where:
+        file = where / "mcp-exec/mcp-exec.conf.d/90.conf"
+        file.parent.mkdir(parents=True)
+        file.write_text("[Server]\nFoo=1\n")
+        yield file, environment(XDG_CONFIG_HOME=str(where))
+
+
+def test_mistake_in_a_file_leaves_stdio_connected_and_is_told_to_each_call_with_its_line():
+    with mistaken_configuration() as (file, env):
+        for arguments in WAYS:
+            with Server(*arguments, env=env) as s:
+                expect_connected(s)
+                for _ in range(2):
+                    expect_refusal(s, f"{file}:2: ", "Foo", "Correct it", "call again" if "--no-bridge" not in arguments
+                                   else "start this MCP server anew")
+            assert s.process.returncode == 0 and f"{file}:2: " in s.stderr, s.stderr
+
+
+def test_mistake_in_a_variable_leaves_stdio_connected_and_is_told_to_each_call():
+    for name in "MCP_EXEC_MAX_STDIN_BYTES", "MCP_EXEC_DEFAULT_TIMEOUT_S":
+        for arguments in WAYS:
+            with Server(*arguments, env=environment(**{name: "lots"})) as s:
+                expect_connected(s)
+                expect_refusal(s, f"{name}: not a whole number. ", "Correct it", "then start this MCP server anew")
+            assert s.process.returncode == 0 and f"{name}: not a whole number" in s.stderr, s.stderr
+
+
+def test_nothing_runs_with_a_mistake_although_a_launcher_is_there():
+    with harness.fake_launcher() as launcher, mistaken_configuration() as (file, env):
+        with Server("stdio", "--launcher-socket", launcher, env=env) as s:
+            s.handshake()
+            expect_refusal(s, f"{file}:2: ")
+        with Server("stdio", "--launcher-socket", launcher) as s:
+            s.handshake()
+            assert call(s)["structuredContent"]["status"] == "ok"
+
+
+class Repairable:
+    """A service that apologises until it is repaired; then it answers each request with its method."""
+
+    def __init__(self):
+        self.is_repaired = False
+
+    def __call__(self, line):
+        message = json.loads(line)
+        if not self.is_repaired:
+            error = {"code": -31001, "message": "mcp-exec cannot start: why."}
+            return (json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode() + b"\n",)
+        if "id" not in message:
+            return b""
+        return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"of": message["method"]}}).encode() + b"\n"
+
+
+def test_stdio_that_was_started_while_the_service_could_not_start_is_served_after_the_repair():
+    # A mistake in the configuration stands for a user without a service manager: nothing takes the service's place.
+    with mistaken_configuration() as (file, env):
+        answer = Repairable()
+        with FakeService(answer) as service, Server("stdio", "--socket", service.path, env=env) as s:
+            expect_connected(s)
+            expect_refusal(s, f"{file}:2: ", "call again")
+            answer.is_repaired = True
+            del service.lines[:]
+            end = time.monotonic() + 20
+            while call(s) != {"of": "tools/call"}:
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            # The service hears the client's handshake, and the call once.
+            methods = [json.loads(line)["method"] for line in service.lines]
+            assert methods == ["ping", "initialize", "notifications/initialized", "tools/call"], methods
+            assert ask(s, "tools/list") == {"of": "tools/list"}
+        assert s.process.returncode == 0, s.stderr
+
+
+def test_stdio_beside_a_service_that_cannot_start_looks_for_it_only_when_there_is_a_call():
+    with mistaken_configuration() as (_, env):
+        answer = Repairable()
+        with FakeService(answer) as service, Server("stdio", "--socket", service.path, env=env) as s:
+            expect_connected(s)
+            answer.is_repaired = True
+            ask(s, "ping")
+            assert "tools" in ask(s, "tools/list") and len(service.lines) == 1, service.lines
+
+
+def test_user_who_is_not_admitted_is_served_by_the_own_manager_after_the_repair():
+    if os.geteuid() == 0:
+        raise harness.Skip("root is always admitted")
+    refused = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -31000, "message": "not admitted"}})
+    with mistaken_configuration() as (file, env), FakeService(lambda line: refused.encode() + b"\n") as service:
+        with Server("stdio", "--socket", service.path, env=env) as s:
+            s.handshake()
+            expect_refusal(s, f"{file}:2: ")
+            file.unlink()
+            end = time.monotonic() + 20
+            # By its launcher, which has no manager to start units here.
+            while f"{file}:2: " in (text := call(s)["content"][0]["text"]):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            assert "anew" not in text and "call again" not in text, text
+        assert s.process.returncode == 0, s.stderr
 
 
 if __name__ == "__main__":

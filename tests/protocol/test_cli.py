@@ -105,8 +105,9 @@ def test_serve_without_sockets_says_what_to_start():
 
 def test_bad_variable_is_named():
     for name, value in (("MCP_EXEC_DEFAULT_TIMEOUT_S", "soon"), ("MCP_EXEC_MAX_OUTPUT_BYTES", "-1")):
-        done = run("stdio", "--no-bridge", env=environment(**{name: value}))
-        assert done.returncode == 1 and name.encode() in done.stderr, done
+        for command in ("stdio", "--no-bridge"), ("run", "--no-bridge", "-"):
+            done = run(*command, env=environment(**{name: value}))
+            assert (done.returncode, name.encode() in done.stderr) == (0 if command[0] == "stdio" else 125, True), done
 
 
 def test_bad_configuration_is_named_with_file_and_line():
@@ -114,7 +115,7 @@ def test_bad_configuration_is_named_with_file_and_line():
         (where / "mcp-exec").mkdir()
         (where / "mcp-exec/mcp-exec.conf").write_text("[Exec]\nQueueMax=64\nNoSuchKey=1\n")
         done = run("stdio", "--no-bridge", env=environment(XDG_CONFIG_HOME=str(where)))
-        assert done.returncode == 1 and b"mcp-exec.conf:3" in done.stderr and b"NoSuchKey" in done.stderr, done
+        assert b"mcp-exec.conf:3" in done.stderr and b"NoSuchKey" in done.stderr and done.stdout == b"", done
         # Nothing of it is in the journal of the system service.
         (where / "list.txt").write_text("six\n")
         for arguments, last in ((("run", "-"), "ended before it told how the program ended"),
