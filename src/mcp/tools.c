@@ -92,11 +92,34 @@ static int check_capability(const McpRequest *q, const char *tool, bool *ret_is_
         return 0;
 }
 
+/* With those that there are, as clients are told them, for models that guess. */
+static int refuse_unknown(const McpRequest *q, const char *name) {
+        const McpServerParameters *p = &q->peer->server->p;
+        _cleanup_buffer_ Buffer list = BUFFER_INIT(0), names = BUFFER_INIT(0);
+        JsonWriter w = JSON_WRITER_INIT(&list);
+        _cleanup_json_ JsonValue *tools = NULL;
+        char quoted[MCP_QUOTE_BYTES];
+        const char *tool;
+        int r;
+
+        r = p->tools->list(p->tools_userdata, q->version, &w);
+        if (r >= 0)
+                r = json_writer_finish(&w);
+        if (r >= 0)
+                r = json_parse(list.data, list.n_bytes, &tools);
+        for (size_t i = 0; r >= 0 && i < json_length(tools); i++)
+                if (json_get_string(json_member(json_element(tools, i), "name"), &tool, NULL))
+                        r = buffer_printf(&names, "%s%s", names.n_bytes > 0 ? ", " : "; there are ", tool);
+        if (r < 0)
+                return r;
+        return mcp_request_error(q, MCP_ERROR_INVALID_PARAMS, 200, "unknown tool \"%s\"%s",
+                                 mcp_quote(name, quoted), names.n_bytes > 0 ? names.data : "");
+}
+
 int mcp_tools_call(const McpRequest *q) {
         const McpServerParameters *p = &q->peer->server->p;
         _cleanup_json_ JsonValue *none = NULL;
         const JsonValue *arguments;
-        char quoted[MCP_QUOTE_BYTES];
         const char *name;
         bool is_refused;
         McpCall *c;
@@ -105,8 +128,7 @@ int mcp_tools_call(const McpRequest *q) {
         if (!json_get_string(json_member(q->message->params, "name"), &name, NULL))
                 return mcp_request_error(q, MCP_ERROR_INVALID_PARAMS, 200, "params.name must be a string");
         if (!p->tools->exists(p->tools_userdata, name))
-                return mcp_request_error(q, MCP_ERROR_INVALID_PARAMS, 200, "unknown tool \"%s\"",
-                                         mcp_quote(name, quoted));
+                return refuse_unknown(q, name);
         r = check_capability(q, name, &is_refused);
         if (r < 0 || is_refused)
                 return r;

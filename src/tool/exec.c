@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/strv.h"
 #include "exec/size-text.h"
@@ -72,6 +73,30 @@ int exec_take_program(const Settings *s, const char *name, const JsonValue *v, E
         return 0;
 }
 
+/* Those who look for packages here are told where they are named. Returns -EBADMSG or -ENOMEM. */
+static int complain_of_arguments(char **message) {
+        static const char *const names[] = { "dependencies", "packages", "requirements" };
+        char *text = NULL;
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                char beginning[64];
+
+                (void) snprintf(beginning, sizeof(beginning), "unknown argument \"%s\"", names[i]);
+                if (strncmp(*message, beginning, strlen(beginning)) != 0)
+                        continue;
+                r = str_printf(&text, "%s. Packages are named in a PEP 723 block at the top of the code "
+                                      "(\"# /// script\"), or in \"dependencies\" of the tool "
+                                      "execute_python.", *message);
+                if (r < 0)
+                        return r;
+                free(*message);
+                *message = text;
+                break;
+        }
+        return -EBADMSG;
+}
+
 /* -EBADMSG: *reterr_message tells the caller what to change. */
 static int read_arguments(const Settings *s, const JsonValue *arguments, ExecRequest *q,
                           ExecCallParameters *ret, char **reterr_message) {
@@ -87,6 +112,8 @@ static int read_arguments(const Settings *s, const JsonValue *arguments, ExecReq
         int r;
 
         r = json_read_object(arguments, NULL, fields, ELEMENTSOF(fields), reterr_message);
+        if (r == -EBADMSG)
+                r = complain_of_arguments(reterr_message);
         if (r < 0)
                 return r;
 

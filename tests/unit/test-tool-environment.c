@@ -18,6 +18,15 @@ static const char* environment(Setup *s, const ExecSandboxInfo *info) {
         return heard(s->f);
 }
 
+TEST(a_model_that_guesses_the_name_of_a_tool_is_told_those_that_there_are) {
+        Setup *s = setup_new(NULL);
+
+        ASSERT_CONTAINS(call_tool(s, "run_python", "{}", ""),
+                        "\"unknown tool \\\"run_python\\\"; there are exec, get_run, cancel_run, "
+                        "execute_python, validate_script, check_environment");
+        setup_free(s);
+}
+
 TEST(environment_is_told_in_the_predecessors_lines_first) {
         char *packages[] = { (char*) "numpy 2.3.1", (char*) "six 1.17.0", NULL };
         Setup *s = setup_new(packages);

@@ -25,6 +25,10 @@ TEST(bad_arguments_are_tool_errors_that_name_the_argument) {
                 { "{\"code\":\"1\",\"timout\":3}",
                   "unknown argument \\\"timout\\\"; there are code, timeout_s, stdin, files and "
                   "background" },
+                { "{\"code\":\"1\",\"dependencies\":[\"numpy\"]}",
+                  "unknown argument \\\"dependencies\\\"; there are code, timeout_s, stdin, files and "
+                  "background. Packages are named in a PEP 723 block at the top of the code (\\\"# /// "
+                  "script\\\"), or in \\\"dependencies\\\" of the tool execute_python." },
                 { "{\"code\":\"1\",\"files\":{}}",
                   "argument \\\"files\\\" must be an array, not an object" },
                 { "{\"code\":\"1\",\"files\":[{\"name\":\"a\"}]}",
