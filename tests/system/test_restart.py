@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Stops and restarts of the services while calls run and wait."""
 
-from lib import Client, StdioClient, configured, main_pid, sh, text_of, timeout, wait_until
+import contextlib
+
+from lib import (CONF_DROPIN, Client, StdioClient, configured, main_pid, sh, stop_services, text_of, timeout,
+                 wait_until)
+from repair import tokens
 
 
 @timeout(120)
@@ -68,3 +72,40 @@ def test_call_of_a_desktop_client_whose_service_is_killed_is_answered_once_and_n
             "no harm.")
         assert c.exec("print(2)")["stdout"] == "2\n"
         assert len([m for m in c.notifications("notifications/progress") if "begun" in m["params"].get("message", "")]) == 1
+
+
+# ---- a client that was started while the service could not ------------------------------------------------
+
+def _expect_served_after_the_repair(client):
+    wait_until(lambda: not (result := client.call("exec", {"code": "print(6 * 7)"})).get("isError") and
+               result["structuredContent"]["stdout"] == "42\n", 30)
+    assert client.process.poll() is None
+
+
+@timeout(180)
+def test_stdio_beside_a_mistake_in_the_configuration_is_connected_and_served_after_the_repair():
+    sh(["gpasswd", "-a", "alice", "mcp-exec"])
+    try:
+        with contextlib.ExitStack() as stack:
+            with configured("[Server]\nFoo=1\n"):
+                clients = [stack.enter_context(StdioClient(user)) for user in ("root", "alice")]
+                for client in clients:
+                    assert "exec" in [tool["name"] for tool in client.request("tools/list").result()["tools"]]
+                    text = text_of(client.call("exec", {"code": "print(1)"}))
+                    assert text.startswith(f"Nothing was run: {CONF_DROPIN}:2: unknown key Foo="), text
+                    assert "call again" in text, text
+            for client in clients:
+                _expect_served_after_the_repair(client)
+    finally:
+        sh(["gpasswd", "-d", "alice", "mcp-exec"])
+
+
+@timeout(180)
+def test_stdio_of_root_that_was_started_beside_a_bad_file_of_tokens_is_served_after_the_repair():
+    with contextlib.ExitStack() as stack:
+        with tokens("token\n"):
+            stop_services()
+            client = stack.enter_context(StdioClient("root"))
+            text = text_of(client.call("exec", {"code": "print(1)"}))
+            assert text.startswith("Nothing was run: the system service answers ") and "(then call again)" in text, text
+        _expect_served_after_the_repair(client)
