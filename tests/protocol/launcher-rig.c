@@ -53,7 +53,9 @@ static int run_launcher(int manager_fd, int seam_fd, const char *sets) {
         for (unsigned i = 0; i < _WIRE_PROFILE_MAX; i++)
                 s->ceilings[i] = limits_ceiling(s->settings, (WireProfile) i);
         REQUIRE(str_copy(&s->python, "/usr/bin/python3") >= 0 && str_copy(&s->namespaces, "net=1") >= 0);
-        REQUIRE(str_copy(&s->packages.uv, "/opt/uv") >= 0);
+        /* A program that is there, for it is looked at again. */
+        REQUIRE(settings_set(s->settings, "Packages", "UvPath", "/usr/bin/env", &(char*) { NULL }) >= 0);
+        REQUIRE(str_copy(&s->packages.uv, "/usr/bin/env") >= 0);
         REQUIRE(sets_new_at(sets, true, geteuid(), &s->sets) >= 0);
         s->packages.uv_inside = UV_PATH_INSIDE;
         REQUIRE(str_copy(&s->packages.pythons[2], "/usr/bin/python3.99") >= 0);

@@ -63,7 +63,7 @@ TEST(hello_tells_where_sets_are_and_what_makes_them) {
         ASSERT_EQ_STR(h.sets_directory, rig.sets);
         ASSERT_EQ_STR(h.sets_reason, "");
         ASSERT_EQ_STR(h.uv, "/var/lib/mcp-exec/uv");
-        ASSERT_EQ_STR(h.uv_on_host, "/opt/uv");
+        ASSERT_EQ_STR(h.uv_on_host, "/usr/bin/env");
         ASSERT_EQ_UINT(h.n_interpreters, 3);
         ASSERT_EQ_STR(h.interpreters[1], "");
         ASSERT_EQ_STR(h.interpreters[2], "/usr/bin/python3.99");
