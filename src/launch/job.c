@@ -242,6 +242,9 @@ static void job_refuse(Job *j, const sd_bus_error *e) {
         if (property)
                 (void) problem_set(&problem, EOPNOTSUPP, "Use a newer systemd, Debian 12 (252) or later",
                                    "This systemd does not know the protection %s=", property);
+        /* BindsTo= wants this service to run, which has to stop: for an upgrade, a restart, a shutdown. */
+        else if (streq(e->name, "org.freedesktop.systemd1.TransactionIsDestructive"))
+                (void) problem_set(&problem, EBUSY, "Run it again", "The service is stopping");
         else
                 (void) problem_set(&problem, EIO, REMEDY_JOURNAL,
                                    "The service manager refused to start the sandbox (%s)", e->name);

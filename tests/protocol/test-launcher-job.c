@@ -159,15 +159,18 @@ TEST(a_stub_that_claims_success_is_gone) {
         done();
 }
 
-TEST(a_record_that_cannot_be_had_is_gone) {
-        sd_bus_message *m;
+static void fail_call(const char *method, const char *error) {
+        sd_bus_message *m = fake_pid1_call(&rig.pid1, method);
 
+        fake_pid1_error(&rig.pid1, m, error, "no");
+        sd_bus_message_unref(m);
+}
+
+TEST(a_record_that_cannot_be_had_is_gone) {
         ready();
         started(1);
         fake_pid1_changed(&rig.pid1, "inactive", 0);
-        m = fake_pid1_call(&rig.pid1, "GetAll");
-        fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_UNKNOWN_OBJECT, "no such thing");
-        sd_bus_message_unref(m);
+        fail_call("GetAll", SD_BUS_ERROR_UNKNOWN_OBJECT);
         ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_GONE);
         done();
 }
@@ -186,14 +189,10 @@ TEST(a_record_without_result_is_gone) {
 }
 
 TEST(a_question_that_a_reexecution_swallowed_is_asked_again) {
-        sd_bus_message *m;
-
         ready();
         started(1);
         fake_pid1_changed(&rig.pid1, "inactive", 0);
-        m = fake_pid1_call(&rig.pid1, "GetAll");
-        fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_NO_REPLY, "left the bus");
-        sd_bus_message_unref(m);
+        fail_call("GetAll", SD_BUS_ERROR_NO_REPLY);
         ASSERT_TRUE(rig_is_silent(&rig));
         fake_pid1_end(&rig.pid1, "success", 1, 0);
         ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_SUCCESS);
@@ -201,14 +200,10 @@ TEST(a_question_that_a_reexecution_swallowed_is_asked_again) {
 }
 
 TEST(a_unit_that_vanishes_is_gone) {
-        sd_bus_message *m;
-
         ready();
         started(1);
         fake_pid1_unit_removed(&rig.pid1);
-        m = fake_pid1_call(&rig.pid1, "GetUnit");
-        fake_pid1_error(&rig.pid1, m, NO_SUCH_UNIT, "not loaded");
-        sd_bus_message_unref(m);
+        fail_call("GetUnit", NO_SUCH_UNIT);
         ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_GONE);
         done();
 }
@@ -365,34 +360,45 @@ TEST(a_flood_of_assigns_or_stops_makes_no_flood_of_calls) {
 }
 
 TEST(a_unit_that_cannot_be_limited_is_killed) {
-        sd_bus_message *m;
-
         ready();
         started(1);
         rig_send_assign(&rig, 1);
-        m = fake_pid1_call(&rig.pid1, "SetUnitProperties");
-        fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_INVALID_ARGS, "no");
-        sd_bus_message_unref(m);
+        fail_call("SetUnitProperties", SD_BUS_ERROR_INVALID_ARGS);
         expect_kill();
         fake_pid1_end(&rig.pid1, "signal", 2, 9);
         (void) rig_expect(&rig, WIRE_FINISHED, 1);
         done();
 }
 
-TEST(a_refused_start_is_refused_and_made_sure_of) {
+static WireMessage refused_with(uint64_t job, const char *name, const char *message) {
         sd_bus_message *m;
-        WireMessage w;
         const char *unit;
 
-        ready();
-        rig_send_start(&rig, 1);
+        rig_send_start(&rig, job);
         m = fake_pid1_call(&rig.pid1, "StartTransientUnit");
         ASSERT_TRUE(sd_bus_message_read(m, "s", &unit) > 0);
         snprintf(rig.pid1.unit, sizeof(rig.pid1.unit), "%s", unit);
-        fake_pid1_error(&rig.pid1, m, SD_BUS_ERROR_ACCESS_DENIED, "SELinux policy denies access");
+        fake_pid1_error(&rig.pid1, m, name, message);
         sd_bus_message_unref(m);
         expect_unit_call("StopUnit");
-        w = rig_expect(&rig, WIRE_REFUSED, 1);
+        return rig_expect(&rig, WIRE_REFUSED, job);
+}
+
+TEST(a_start_while_the_launcher_is_being_stopped_says_so) {
+        WireMessage w;
+
+        ready();
+        w = refused_with(1, "org.freedesktop.systemd1.TransactionIsDestructive", "a stop job is queued");
+        ASSERT_EQ_STR(w.refused.reason, "The service is stopping");
+        ASSERT_EQ_STR(w.refused.remedy, "Run it again");
+        done();
+}
+
+TEST(a_refused_start_is_refused_and_made_sure_of) {
+        WireMessage w;
+
+        ready();
+        w = refused_with(1, SD_BUS_ERROR_ACCESS_DENIED, "SELinux policy denies access");
         ASSERT_CONTAINS(w.refused.reason, "AccessDenied");
         ASSERT_CONTAINS(w.refused.remedy, "journalctl");
         started(2); /* and the next one may be better */
