@@ -31,8 +31,9 @@ static const struct {
         { 218, "give up the capabilities of the sandbox" },
         { 219, "make a control group for the sandbox" },
         { 225, "make a network namespace for the sandbox" },
-        { 226, "set up the namespaces of the sandbox (a mount, or user namespaces that this system "
-               "forbids)" },
+        /* Before 257 DynamicUser= makes directories below the host's /tmp and /var/tmp. */
+        { 226, "set up the namespaces of the sandbox (a mount, user namespaces that this system forbids, or "
+               "a full disk below /tmp or /var/tmp)" },
         { 228, "set up the system call filter of the sandbox" },
 };
 

@@ -54,7 +54,8 @@ static const struct {
         { 219, "the service manager cannot make the cgroup of a run", REMEDY_JOURNAL },
         { 225, "the service manager cannot make a network namespace", REMEDY_JOURNAL },
         { 226, "the service manager cannot make the namespaces and mounts of a run",
-          "Allow namespaces here; in a container, let it nest (for nspawn and LXC: security.nesting)" },
+          "Make room below /tmp and /var/tmp, or allow namespaces here; in a container, let it nest (for "
+          "nspawn and LXC: security.nesting)" },
         { 228, "the service manager cannot install the system call filter", REMEDY_JOURNAL },
 };
 

@@ -10,7 +10,7 @@ import struct
 import time
 
 from lib import (Client, SOCKET, configured, journal, journal_cursor, main_pid, needs, schemas, sh, show, stop_services,
-                 timeout, vm_only, wait_until)
+                 systemd_version, text_of, timeout, vm_only, wait_until)
 
 LAUNCHER = "/run/mcp-exec/launcher.sock"
 
@@ -257,8 +257,14 @@ def test_full_disk_does_not_matter_to_a_run():
                 assert f.write(b"x" * (1 << 20)) < 1 << 20, "the disk is not full"
             except OSError as error:
                 assert error.errno == errno.ENOSPC, error
-        _alive()
-        with Client() as c:     # what it writes is in memory, and so is its own full disk
-            assert c.exec("open('f', 'wb').write(b'x' * (8 << 20)); print(2)")["stdout"] == "2\n"
+        for _ in range(2):      # the first may get a unit that was kept ready
+            with Client() as c:     # what it writes is in memory
+                result = c.call("exec", {"code": "open('f', 'wb').write(b'x' * (8 << 20)); print(2)"})
+            # systemd itself makes a directory there for each unit.
+            if systemd_version() < 257 and result.get("isError"):
+                assert "a full disk below /tmp or /var/tmp" in text_of(result), result
+            else:
+                assert result["structuredContent"]["stdout"] == "2\n", result
     finally:
         sh("rm -f /var/tmp/fill3 /var/tmp/fill /var/tmp/fill2")
+    _alive()
