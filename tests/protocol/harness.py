@@ -135,9 +135,10 @@ def hear_line(connection):
 class Server(Client):
     """A server on pipes: mcp-exec with these arguments."""
 
-    def __init__(self, *arguments, env=None):
+    def __init__(self, *arguments, env=None, uid=None):
         self.process = subprocess.Popen([MCP_EXEC, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, env=environment() if env is None else env)
+                                        stderr=subprocess.PIPE, env=environment() if env is None else env, user=uid,
+                                        group=uid, extra_groups=None if uid is None else [])
         super().__init__(self.process.stdout, self.process.stdin)
 
     def __enter__(self):
