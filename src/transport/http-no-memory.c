@@ -5,13 +5,18 @@
  * that, there is an answer. */
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "base/timeutil.h"
 #include "transport/http-request.h"
 
 /* Read of a connection that is closed at once. */
 #define READ_BYTES_MAX (256 * KIB)
+/* Or of one whose client is still sending: so long, and no longer than it goes on without a pause. */
+#define LINGER_USEC_MAX (100 * USEC_PER_MSEC)
+#define PAUSE_MSEC_MAX 10
 
 static int make_response(const char *text, const char *type, struct MHD_Response **ret) {
         /* The library's signature, not its intention. */
@@ -68,4 +73,15 @@ void http_no_memory_send(HttpServer *s, int fd) {
         assert(n > 0 && (size_t) n < sizeof(answer));
         (void) send(fd, answer, (size_t) n, MSG_NOSIGNAL | MSG_DONTWAIT);
         (void) shutdown(fd, SHUT_WR);
+}
+
+void http_no_memory_refuse(HttpServer *s, int fd) {
+        uint64_t end = now_monotonic_usec() + LINGER_USEC_MAX;
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        char ignored[16 * KIB];
+
+        http_no_memory_send(s, fd);
+        while (now_monotonic_usec() < end && poll(&p, 1, PAUSE_MSEC_MAX) > 0)
+                if (recv(fd, ignored, sizeof(ignored), MSG_DONTWAIT) <= 0)
+                        return;
 }

@@ -168,7 +168,7 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
         (void) is_over_limit; /* http-limits.c */
         r = http_connection_new(s, fd, (const struct sockaddr*) &address);
         if (r == -ENOMEM)
-                http_no_memory_send(s, fd);
+                http_no_memory_refuse(s, fd);
         return r;
 }
 

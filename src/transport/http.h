@@ -64,6 +64,9 @@ void http_server_kick(HttpServer *s); /* run the library soon */
 int http_no_memory_prepare(HttpServer *s);
 void http_no_memory_done(HttpServer *s);
 void http_no_memory_send(HttpServer *s, int fd); /* the last word to one that the library does not have */
+/* The same to one that is closed next, for there is no memory to remember it: waits a moment for what it is
+ * still sending, or a reset would overtake the answer. */
+void http_no_memory_refuse(HttpServer *s, int fd);
 
 /* http-limits.c */
 void http_limits_admit(HttpConnection *c, const struct sockaddr *address); /* when it is new */
