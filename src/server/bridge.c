@@ -6,7 +6,8 @@
  *   stdout ◄── to_client ◄── replies ◄── socket     at its end: see service_lost()
  *
  * A service that stops reads and answers what was written to it, and then ends the connection; one that is
- * killed does not. Either way nothing that it has read whole is ever sent again: it may have run. */
+ * killed does not. Either way nothing that it has read whole is ever sent again: it may have run. While there
+ * is none, the socket leads to a stand-in (stand-in.h), and back as soon as a call finds a service. */
 
 #include <errno.h>
 #include <poll.h>
@@ -23,11 +24,11 @@
 #include "json/json.h"
 #include "server/bridge-handshake.h"
 #include "server/bridge.h"
+#include "server/client-lines.h"
 #include "server/command.h"
 #include "server/out-queue.h"
 #include "server/pending-calls.h"
 #include "server/system-socket.h"
-#include "server/system-units.h"
 #include "transport/transport.h"
 
 /* Reading stops while this much waits for the other side: memory is bounded, and pressure reaches the
@@ -43,28 +44,33 @@
 #define ABSENT_USEC (5 * USEC_PER_SEC)
 #define RETRY_MSEC 200
 
-/* So far apart a stand-in's calls make us look for a server. */
-#define LOOK_USEC (1 * USEC_PER_SEC)
+/* Looking for a server takes as long as a connection and a few files, or waits for one that does not start:
+ * so long each call may wait for it; what takes longer has at most half of our time. */
+#define LOOK_USEC (100 * USEC_PER_MSEC)
 
-#define LOST_MESSAGE \
-        "The system service ended before it answered. Whether the call was carried out is not known; send " \
-        "it again if that does no harm."
+/* A stand-in that ends so often without having answered anything is not started for the same lines again. */
+#define FRUITLESS_MAX 3
+
+#define LOST_MESSAGE(server) \
+        "The " server " ended before it answered. Whether the call was carried out is not known; send it " \
+        "again if that does no harm."
 
 enum { POLL_STDIN, POLL_STDOUT, POLL_SERVICE, POLL_SIGNALS, _POLL_MAX };
 
 typedef struct Bridge {
         const char *path;
-        const BridgeStandIn *stand_in; /* where service_fd leads to it */
+        const BridgeServers *servers;
+        BridgePeer peer;     /* to which service_fd leads, or led */
+        unsigned n_fruitless; /* stand-ins in a row that answered nothing */
         uint64_t next_look_usec;
         int service_fd, signal_fd;
-        bool has_input_ended, has_shut_down;
+        bool has_shut_down;
         bool is_refused;     /* the service takes no more: it is stopping */
         bool is_absent;      /* it was not there when last asked */
+        bool has_looked;     /* for somebody who takes the first line */
         uint64_t end_usec;   /* after the client's end of file */
-        Buffer input;        /* lines, and the begin of one */
-        size_t n_line_bytes; /* of the first line; 0: it is not whole, and n_scanned bytes of it were seen */
-        size_t n_scanned, n_sent;
-        bool is_overlong;    /* the first line is no longer kept whole */
+        ClientLines input;
+        size_t n_sent;       /* of the first line */
         Buffer replies;      /* the begin of a line */
         OutQueue to_client;
         PendingCalls calls;
@@ -88,31 +94,16 @@ static ssize_t fill(Buffer *b, int fd) {
         return n;
 }
 
-static void find_line(Bridge *b) {
-        const char *newline;
-
-        if (b->n_line_bytes > 0)
-                return;
-        newline = b->n_scanned < b->input.n_bytes ?
-                          memchr(b->input.data + b->n_scanned, '\n', b->input.n_bytes - b->n_scanned) : NULL;
-        if (newline)
-                b->n_line_bytes = (size_t) (newline + 1 - b->input.data);
-        else if (b->has_input_ended)
-                b->n_line_bytes = b->input.n_bytes;
-        b->n_scanned = b->input.n_bytes;
-        if (!newline && b->input.n_bytes > LINE_BYTES_MAX)
-                b->is_overlong = true;
-}
-
 static void consume_line(Bridge *b, size_t n_bytes) {
-        buffer_consume(&b->input, n_bytes);
-        b->n_line_bytes = b->n_scanned = b->n_sent = 0;
-        find_line(b);
+        client_lines_consume(&b->input, n_bytes);
+        b->n_sent = 0;
+        b->has_looked = false;
 }
 
 static bool wants_input(const Bridge *b) {
-        return !b->has_input_ended &&
-               (b->input.n_bytes < QUEUE_BYTES_MAX || (b->n_line_bytes == 0 && !b->is_overlong));
+        return !b->input.has_ended &&
+               (b->input.bytes.n_bytes < QUEUE_BYTES_MAX ||
+                (b->input.n_first == 0 && !b->input.is_overlong));
 }
 
 static bool wants_replies(const Bridge *b) {
@@ -121,29 +112,13 @@ static bool wants_replies(const Bridge *b) {
 
 static bool has_output(const Bridge *b) {
         return b->service_fd >= 0 && !b->is_refused &&
-               (b->handshake.replay.n_bytes > 0 || b->n_line_bytes > 0 ||
-                (b->is_overlong && b->input.n_bytes > 0));
+               (b->handshake.replay.n_bytes > 0 || b->input.n_first > 0 ||
+                (b->input.is_overlong && b->input.bytes.n_bytes > 0));
 }
 
 static void input_ended(Bridge *b) {
-        b->has_input_ended = true;
         b->end_usec = now_monotonic_usec() + GOODBYE_USEC;
-        find_line(b);
-}
-
-/* Lines that come before all others. */
-static int put_back(Bridge *b, Buffer *lines) {
-        Buffer input = b->input;
-        int r;
-
-        r = buffer_append(lines, input.data ?: "", input.n_bytes);
-        if (r < 0)
-                return r;
-        b->input = *lines;
-        *lines = input;
-        b->n_line_bytes = b->n_scanned = 0;
-        find_line(b);
-        return 0;
+        client_lines_end(&b->input);
 }
 
 /* The beginning of the line is lost. */
@@ -152,65 +127,80 @@ static void fail_overlong(Bridge *b) {
         b->exit_status = COMMAND_FAILED;
 }
 
+/* What is not answered: a call that was perhaps carried out gets an error, all else goes to the next one. */
+static int settle_calls(Bridge *b) {
+        _cleanup_buffer_ Buffer again = BUFFER_INIT(0);
+        const char *message = b->peer == BRIDGE_SERVICE ? LOST_MESSAGE("system service") :
+                                                          LOST_MESSAGE("server");
+        int r;
+
+        if (b->peer == BRIDGE_STAND_IN && b->n_fruitless < FRUITLESS_MAX)
+                pending_calls_retry(&b->calls);
+        r = pending_calls_end(&b->calls, message, &again, &b->to_client.buffer);
+        return r >= 0 && again.n_bytes > 0 ? client_lines_put_back(&b->input, &again) : r;
+}
+
 /* A line that was not sent whole goes to the next one. */
 static int service_lost(Bridge *b) {
-        _cleanup_buffer_ Buffer again = BUFFER_INIT(0);
         int r;
 
         b->service_fd = safe_close(b->service_fd);
         buffer_done(&b->replies);
         handshake_lost(&b->handshake);
-        b->is_refused = b->has_shut_down = false;
         b->n_sent = 0;
-        if (b->has_input_ended) {
+        if (b->input.has_ended) {
                 (void) out_queue_drain(&b->to_client, GOODBYE_USEC);
                 b->exit_status = COMMAND_OK;
                 return 0;
         }
-        log_info("The system service ended the conversation; the next request starts another");
-        r = pending_calls_end(&b->calls, LOST_MESSAGE, &again, &b->to_client.buffer);
-        if (r >= 0 && again.n_bytes > 0)
-                r = put_back(b, &again);
-        if (b->is_overlong)
+        log_info("%s ended the conversation; the next request starts another",
+                 b->peer == BRIDGE_SERVICE ? "The system service" : "Our own server");
+        b->n_fruitless += b->peer == BRIDGE_STAND_IN;
+        r = settle_calls(b);
+        if (b->input.is_overlong)
                 fail_overlong(b);
         return r;
 }
 
-/* Whether the next line is of this method, as JSON writes it. */
-static bool is_next(const Bridge *b, const char *quoted) {
-        const char *method;
-        size_t n;
-
-        return b->n_line_bytes > 0 &&
-               json_raw_member(b->input.data, b->n_line_bytes, "method", &method, &n) > 0 &&
-               n == strlen(quoted) && memcmp(method, quoted, n) == 0;
+static int lead_to(Bridge *b, int fd, BridgePeer peer) {
+        b->service_fd = fd;
+        b->peer = peer;
+        b->is_refused = b->has_shut_down = false;
+        b->is_absent = peer != BRIDGE_SERVICE;
+        return handshake_replay(&b->handshake);
 }
 
 static bool is_ping(const Bridge *b, const char **ret_id, size_t *ret_bytes) {
-        return handshake_is_done(&b->handshake) && is_next(b, "\"ping\"") &&
-               json_raw_member(b->input.data, b->n_line_bytes, "id", ret_id, ret_bytes) > 0;
+        return handshake_is_done(&b->handshake) && client_lines_has_method(&b->input, "\"ping\"") &&
+               json_raw_member(b->input.bytes.data, b->input.n_first, "id", ret_id, ret_bytes) > 0;
 }
 
-/* Not between a request and its answer, which the stand-in has, too. */
 static bool is_time_to_look(const Bridge *b) {
-        return b->stand_in && b->service_fd >= 0 && b->calls.n == 0 && b->n_sent == 0 &&
-               (is_next(b, "\"tools/call\"") || is_next(b, "\"tools\\/call\"")) &&
-               now_monotonic_usec() >= b->next_look_usec;
+        return b->peer == BRIDGE_STAND_IN && b->service_fd >= 0 && b->n_sent == 0 && !b->has_looked &&
+               client_lines_may_call(&b->input) && now_monotonic_usec() >= b->next_look_usec;
 }
 
+/* A stand-in has carried out nothing, so what it has not answered yet can be sent to the next one. */
 static int look(Bridge *b) {
-        int fd = b->stand_in->find(b->stand_in->userdata);
+        uint64_t start = now_monotonic_usec(), now;
+        BridgePeer peer;
+        int fd, r;
 
-        b->next_look_usec = now_monotonic_usec() + LOOK_USEC;
+        fd = b->servers->look(b->servers->userdata, &peer);
+        now = now_monotonic_usec();
+        b->next_look_usec = now - start > LOOK_USEC ? now + (now - start) : 0;
+        b->has_looked = true;
         if (fd < 0)
                 return 0;
-        log_info("Programs can be run from now on");
-        (void) safe_close(b->service_fd);
-        b->service_fd = fd;
-        b->stand_in = NULL;
+        b->service_fd = safe_close(b->service_fd);
         buffer_done(&b->replies);
         handshake_lost(&b->handshake);
-        return handshake_replay(&b->handshake);
+        r = settle_calls(b);
+        if (r < 0) {
+                (void) safe_close(fd);
+                return r;
+        }
+        return lead_to(b, fd, peer);
 }
 
 /* Clients ask now and then whether we live, which is no reason to start a service that was stopped, nor to
@@ -220,28 +210,25 @@ static int answer_ping(Bridge *b, const char *id, size_t n_bytes) {
 
         r = buffer_printf(&b->to_client.buffer, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{}}\n",
                           (int) n_bytes, id);
-        consume_line(b, b->n_line_bytes);
+        consume_line(b, b->input.n_first);
         return r;
 }
 
-/* Nobody takes these lines: each request among them is answered in its place. */
-static int refuse_lines(Bridge *b, int code, const char *reason) {
-        _cleanup_free_ char *message = NULL, *remedy = NULL;
+/* Nobody takes these lines, not even a stand-in: each request among them is answered in its place. */
+static int refuse_lines(Bridge *b, const char *reason) {
+        _cleanup_free_ char *message = NULL;
         int r;
 
-        r = system_units_remedy(/* units= */ NULL, code, geteuid() == 0, &remedy);
-        if (r >= 0)
-                r = str_printf(&message, "The system service cannot be reached: %s. %s%s", reason,
-                               remedy ? "To repair this: " : "Send the request again when it can.",
-                               remedy ?: "");
-        while (r >= 0 && b->n_line_bytes > 0) {
+        r = str_printf(&message, "The system service cannot be reached: %s. Send the request again when it "
+                                 "can.", reason);
+        while (r >= 0 && b->input.n_first > 0) {
                 _cleanup_(pending_calls_done) PendingCalls calls = {};
                 _cleanup_buffer_ Buffer none = BUFFER_INIT(0);
 
-                r = pending_calls_sent(&calls, b->input.data, b->n_line_bytes);
+                r = pending_calls_sent(&calls, b->input.bytes.data, b->input.n_first);
                 if (r >= 0)
                         r = pending_calls_end(&calls, message, &none, &b->to_client.buffer);
-                consume_line(b, b->n_line_bytes);
+                consume_line(b, b->input.n_first);
         }
         return r;
 }
@@ -265,6 +252,7 @@ static int reconnect(Bridge *b) {
         uint64_t start = now_monotonic_usec();
         _cleanup_free_ char *reason = NULL;
         bool is_left = false;
+        BridgePeer peer;
         int fd, r;
 
         for (;;) {
@@ -280,26 +268,28 @@ static int reconnect(Bridge *b) {
                 if (wait_to_retry(b, &is_left, passed))
                         return 0;
         }
-        b->is_absent = r != 0;
-        if (r != 0) {
-                if (b->is_overlong)
-                        fail_overlong(b);
-                return refuse_lines(b, r, reason ?: strerror(-r));
+        if (r == 0) {
+                log_info("Connected to the system service again");
+                return lead_to(b, fd, BRIDGE_SERVICE);
         }
-        log_info("Connected to the system service again");
-        b->service_fd = fd;
-        b->stand_in = NULL;
-        return handshake_replay(&b->handshake);
+        if (b->input.is_overlong) {
+                fail_overlong(b);
+                return 0;
+        }
+        b->is_absent = true;
+        fd = b->servers->replace(b->servers->userdata, r, reason ?: strerror(-r), &peer);
+        b->has_looked = true;
+        return fd < 0 ? refuse_lines(b, reason ?: strerror(-r)) : lead_to(b, fd, peer);
 }
 
 static void handle_client(Bridge *b, const struct pollfd *fds) {
         ssize_t n;
 
         if (fds[POLL_STDIN].revents) {
-                n = fill(&b->input, STDIN_FILENO);
+                n = fill(&b->input.bytes, STDIN_FILENO);
                 if (n <= 0 && n != -EAGAIN)
                         input_ended(b);
-                find_line(b);
+                client_lines_find(&b->input);
         }
         if ((fds[POLL_STDOUT].revents & POLLOUT) && out_queue_flush(&b->to_client) < 0)
                 b->exit_status = COMMAND_OK; /* the client is gone */
@@ -323,9 +313,9 @@ static int send_lines(Bridge *b) {
         while (r >= 0 && has_output(b) && !is_time_to_look(b)) {
                 Buffer *replay = &b->handshake.replay;
                 bool is_replay = replay->n_bytes > 0;
-                size_t n_line = b->n_line_bytes > 0 ? b->n_line_bytes : b->input.n_bytes;
+                size_t n_line = b->input.n_first > 0 ? b->input.n_first : b->input.bytes.n_bytes;
                 ssize_t n = is_replay ? send_some(b, replay->data, replay->n_bytes) :
-                                        send_some(b, b->input.data + b->n_sent, n_line - b->n_sent);
+                                        send_some(b, b->input.bytes.data + b->n_sent, n_line - b->n_sent);
 
                 if (n == 0)
                         return 0;
@@ -340,12 +330,12 @@ static int send_lines(Bridge *b) {
                 b->n_sent += (size_t) n;
                 if (b->n_sent < n_line)
                         continue;
-                if (!b->is_overlong) {
-                        r = pending_calls_sent(&b->calls, b->input.data, n_line);
+                if (!b->input.is_overlong) {
+                        r = pending_calls_sent(&b->calls, b->input.bytes.data, n_line);
                         if (r >= 0)
-                                r = handshake_sent(&b->handshake, b->input.data, n_line);
+                                r = handshake_sent(&b->handshake, b->input.bytes.data, n_line);
                 }
-                b->is_overlong = b->is_overlong && b->n_line_bytes == 0;
+                b->input.is_overlong = b->input.is_overlong && b->input.n_first == 0;
                 consume_line(b, n_line);
         }
         return r;
@@ -358,6 +348,7 @@ static int take_reply(Bridge *b, const char *line, size_t n_bytes) {
 
         if (handshake_is_ours(&b->handshake, line, n_bytes))
                 return 0;
+        b->n_fruitless = 0;
         request = pending_calls_find(&b->calls, line, n_bytes);
         r = request ? handshake_answered(&b->handshake, request, line, n_bytes) : 0;
         if (r < 0)
@@ -396,7 +387,7 @@ static int handle_service(Bridge *b, const struct pollfd *fds) {
                 if (r >= 0 && n <= 0 && n != -EAGAIN)
                         return service_lost(b);
         }
-        if (b->has_input_ended && !b->has_shut_down && !b->is_refused && !has_output(b)) {
+        if (b->input.has_ended && !b->has_shut_down && !b->is_refused && !has_output(b)) {
                 (void) shutdown(b->service_fd, SHUT_WR);
                 b->has_shut_down = true;
         }
@@ -417,15 +408,15 @@ static int turn(Bridge *b) {
         if (is_time_to_look(b))
                 return look(b);
         /* Which takes its time: the client hears first what was lost with the old one. */
-        if (b->service_fd < 0 && !b->has_input_ended && out_queue_n_bytes(&b->to_client) == 0 &&
-            (b->n_line_bytes > 0 || b->is_overlong))
+        if (b->service_fd < 0 && !b->input.has_ended && out_queue_n_bytes(&b->to_client) == 0 &&
+            (b->input.n_first > 0 || b->input.is_overlong))
                 return is_ping(b, &id, &n_id) ? answer_ping(b, id, n_id) : reconnect(b);
         if (wants_replies(b))
                 fds[POLL_SERVICE].events |= POLLIN;
         else if (!fds[POLL_SERVICE].events)
                 fds[POLL_SERVICE].fd = -1; /* or a hang-up that we are not ready to read would spin */
 
-        if (b->has_input_ended) {
+        if (b->input.has_ended) {
                 uint64_t now = now_monotonic_usec();
                 if (now >= b->end_usec || b->service_fd < 0) {
                         b->exit_status = COMMAND_OK;
@@ -445,13 +436,16 @@ static int turn(Bridge *b) {
         return b->exit_status < 0 ? handle_service(b, fds) : 0;
 }
 
-int bridge_run(int take_fd, const char *path, const BridgeStandIn *stand_in) {
+int bridge_run(int take_fd, BridgePeer peer, const char *path, const BridgeServers *servers) {
         _cleanup_close_ int signal_fd = -EBADF;
-        Bridge b = { .path = path, .service_fd = take_fd, .stand_in = stand_in, .exit_status = -1 };
-        int r = 0;
+        Bridge b = { .path = path, .servers = servers, .exit_status = -1 };
+        int r;
 
         assert(take_fd >= 0);
         assert(path);
+        assert(servers);
+
+        r = lead_to(&b, take_fd, peer);
 
         signal_fd = command_signal_fd();
         if (signal_fd < 0) {
@@ -472,7 +466,7 @@ int bridge_run(int take_fd, const char *path, const BridgeStandIn *stand_in) {
                 (void) out_queue_drain(&b.to_client, GOODBYE_USEC);
         (void) safe_close(b.service_fd);
         out_queue_done(&b.to_client);
-        buffer_done(&b.input);
+        client_lines_done(&b.input);
         buffer_done(&b.replies);
         pending_calls_done(&b.calls);
         handshake_done(&b.handshake);

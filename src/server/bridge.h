@@ -5,14 +5,23 @@
  * is the same on both sides, so a line passes as it is. A restart of the service is not the client's
  * business: what is not answered by then gets an error, the next line goes to the new one. */
 
-/* For a connection that does not lead to the service but to a stand-in, which refuses every call. Before it
- * is sent one, and at most once a second, find() may give a connection to a server that serves, and which
- * hears the client's handshake first; < 0: not yet. */
-typedef struct BridgeStandIn {
-        int (*find)(void *userdata);
-        void *userdata;
-} BridgeStandIn;
+/* What a connection leads to. A stand-in refuses every call and answers all else. */
+typedef enum BridgePeer {
+        BRIDGE_SERVICE,
+        BRIDGE_OWN_SERVER,
+        BRIDGE_STAND_IN,
+} BridgePeer;
 
-/* Returns the exit status: 0 after the client's end of file or a signal. Takes fd, a connection to the
- * service's socket, whose path is borrowed. stand_in: what fd leads to instead, or NULL. */
-int bridge_run(int take_fd, const char *path, const BridgeStandIn *stand_in);
+/* Who serves while the service does not. Both return a connection, or -errno. */
+typedef struct BridgeServers {
+        /* The service is lost, and system_socket_connect() says why: code and reason. */
+        int (*replace)(void *userdata, int code, const char *reason, BridgePeer *ret_peer);
+        /* A call is about to go to a stand-in: does somebody serve by now, or is there another reason?
+         * -EALREADY: neither. Where the answer takes long it is not asked again for as long. */
+        int (*look)(void *userdata, BridgePeer *ret_peer);
+        void *userdata;
+} BridgeServers;
+
+/* Returns the exit status: 0 after the client's end of file or a signal. Takes fd, a connection to peer.
+ * path: of the service's socket, borrowed. */
+int bridge_run(int take_fd, BridgePeer peer, const char *path, const BridgeServers *servers);

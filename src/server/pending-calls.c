@@ -191,6 +191,13 @@ static int append_line(const PendingCalls *p, size_t i, const char *message, Buf
         return r;
 }
 
+void pending_calls_retry(PendingCalls *p) {
+        assert(p);
+
+        for (size_t i = 0; i < p->n; i++)
+                p->calls[i].is_refused = p->calls[i].line.n_bytes > 0;
+}
+
 int pending_calls_end(PendingCalls *p, const char *message, Buffer *again, Buffer *errors) {
         int r = 0;
 

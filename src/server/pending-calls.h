@@ -32,6 +32,9 @@ bool pending_calls_answered(PendingCalls *p, const char *line, size_t n_bytes);
 /* The line of the request that this line of the server answers, as far as it was kept, or NULL. */
 const Buffer* pending_calls_find(const PendingCalls *p, const char *line, size_t n_bytes);
 
+/* The server carries out nothing: all of them can be made again with the next one. */
+void pending_calls_retry(PendingCalls *p);
+
 /* The server is gone: appends the lines of refused calls to again, and an error for all others to errors, a
  * line each; those of a batch are one line, an array. Then none is left. Returns 0 or -ENOMEM. */
 int pending_calls_end(PendingCalls *p, const char *message, Buffer *again, Buffer *errors);

@@ -7,9 +7,15 @@
 
 #include "server/command.h"
 
-/* What is wrong in files or variables, allocated, or NULL where they can be obeyed. Returns 0 or -ENOMEM. */
-int stand_in_find_mistake(char **ret);
+/* Why programs cannot be run without the system service, of which system_socket_connect() says code and
+ * reason, and what to do about it: allocated, or NULL where the user's own service manager runs them.
+ * Returns 0 or -errno. */
+int stand_in_find_refusal(int code, const char *reason, char **ret);
 
-/* mistake: of the configuration; cause: why the system service does not serve; one may be NULL. Returns the
- * exit status. */
-int stand_in_run(const StdioOptions *options, const char *mistake, const char *cause);
+/* The same of a process that does not use the service and reads its configuration once. */
+int stand_in_find_mistake(char **ret_refusal);
+
+/* Bridges the client to the system service, whose connection is taken, and to a stand-in while it is away;
+ * or to a stand-in at once, until somebody serves. Return the exit status. */
+int stand_in_bridge(const StdioOptions *options, int take_fd);
+int stand_in_run(const StdioOptions *options, const char *refusal);

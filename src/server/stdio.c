@@ -170,24 +170,22 @@ static void tell_ignored_variables(void) {
 }
 
 static int run_without_service(const StdioOptions *options) {
-        _cleanup_free_ char *mistake = NULL, *refusal = NULL;
+        _cleanup_free_ char *refusal = NULL;
 
         /* Our own commands, for which --single is, show what is on standard error. */
         if (options->is_single)
                 return stdio_run_here(options, NULL);
-        if (stand_in_find_mistake(&mistake) < 0 ||
-            (mistake && str_printf(&refusal, "%s. Correct it, then start this MCP server anew",
-                                   mistake) < 0)) {
+        if (stand_in_find_mistake(&refusal) < 0) {
                 log_oom();
                 return COMMAND_FAILED;
         }
-        if (mistake)
-                log_error("No program can be run: %s", mistake);
+        if (refusal)
+                log_error("No program can be run: %s", refusal);
         return stdio_run_here(options, refusal);
 }
 
 int stdio_main(const StdioOptions *options) {
-        _cleanup_free_ char *reason = NULL, *cause = NULL, *mistake = NULL;
+        _cleanup_free_ char *reason = NULL, *refusal = NULL;
         int fd, r;
 
         assert(options);
@@ -199,24 +197,18 @@ int stdio_main(const StdioOptions *options) {
         if (r == 0) {
                 tell_ignored_variables();
                 stdio_settings_tell_ignored(&options->settings);
-                return bridge_run(fd, options->server.socket_path, NULL);
+                return stand_in_bridge(options, fd);
         }
-
         if (r < 0)
-                (void) log_warning_errno(
-                        r, "Cannot use the system service, so programs run under this user's own service "
-                           "manager");
-        else if (server_choice_find_cause(r, reason, &cause) >= 0 && cause)
-                log_error("No program can be run: %s", cause);
-        else
-                log_info("Programs run under this user's own service manager: %s", reason);
-        if (stand_in_find_mistake(&mistake) < 0) {
+                (void) str_printf(&reason, "the system service's socket cannot be used: %s", strerror(-r));
+        if (!reason || stand_in_find_refusal(r, reason, &refusal) < 0) {
                 log_oom();
                 return COMMAND_FAILED;
         }
-        if (mistake)
-                log_error("No program can be run: %s", mistake);
-        return mistake || cause ? stand_in_run(options, mistake, cause) : stdio_run_here(options, NULL);
+        if (refusal)
+                return stand_in_run(options, refusal);
+        log_info("Programs run under this user's own service manager: %s", reason);
+        return stdio_run_here(options, NULL);
 }
 
 int command_stdio(int argc, char **argv) {

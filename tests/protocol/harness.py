@@ -163,9 +163,9 @@ class FakeService:
     """The system service as a bridge meets it. answer(line) gives the bytes to send for a line, a tuple of
     them to close afterwards, or None to close."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, path=None):
         self.where = tempfile.TemporaryDirectory(prefix="mcp-exec-")
-        self.path = self.where.name + "/service.sock"
+        self.path = path or self.where.name + "/service.sock"
         self.answer = answer
         self.lines, self.ended = [], threading.Event()
         schemas.Listener.n_paused += 1  # what it says is made up

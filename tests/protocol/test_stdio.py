@@ -308,19 +308,6 @@ def test_batch_that_a_dying_service_had_is_answered_by_one_array_of_what_is_unan
             assert s.messages == [[_lost(1), _lost("x")], _lost(3), [_lost(6)], [_lost(7), no_id]], s.messages
 
 
-def test_batch_that_reaches_no_service_is_answered_by_an_array():
-    with FakeService(lambda line: pong(line) if _is_probe(line) else None) as service:
-        with Server("stdio", "--socket", service.path) as s:
-            s.send("fatal", None, 1)
-            s.reply(1)
-            os.unlink(service.path)
-            s.process.stdin.write(b'[{"id":2,"method":"a"},{"id":3,"method":"b"}]\n')
-            s.process.stdin.flush()
-            harness.wait_until(lambda: len(s.messages) == 2)
-            assert [m["id"] for m in s.messages[1]] == [2, 3], s.messages
-            assert all(m["error"]["message"].startswith("The system service cannot be reached: ") for m in s.messages[1]), s.messages
-
-
 def test_call_that_a_stopping_service_refuses_is_made_again_with_the_next_one():
     refusal = {"content": [{"type": "text", "text": "stopping", "_meta": {"mcp-exec/stopping": True}}], "isError": True}
     calls = []
@@ -406,29 +393,6 @@ def test_lost_call_is_answered_before_the_next_service_is_there_and_the_end_of_i
             # Nor does it outlive its client, although it cannot deliver the rest. It may try for 90 seconds.
             s.process.stdin.close()
             assert s.process.wait(20) == 0
-
-
-def test_service_that_stays_away_is_named_to_each_call_and_the_bridge_says_that_it_lives():
-    def answer(line):
-        return pong(line) if b'"id"' in line and b"tools/list" not in line else b"" if b"initialized" in line else None
-    with FakeService(answer) as service:
-        with Server("stdio", "--socket", service.path) as s:
-            s.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}, 0)
-            s.send("notifications/initialized")
-            s.send("tools/list", None, 1)
-            assert s.reply(1)["error"]["message"] == LOST
-            n_lines = len(service.lines)
-            assert s.ask("ping", None, "p")["result"] == {}
-            assert len(service.lines) == n_lines, "nobody is started to say that the bridge lives"
-            os.unlink(service.path)
-            for ident in (2, 3):
-                s.send("tools/list", None, ident)
-                error = s.reply(ident)["error"]
-                assert error["code"] == -31001 and error["message"].startswith(
-                    "The system service cannot be reached: the system service is not started: no one listens on "
-                    f"{service.path}. To repair this: "), error
-                assert s.ask("ping", None, f"p{ident}")["result"] == {}
-        assert s.process.returncode == 0
 
 
 def test_bridge_ends_although_the_service_does_not():

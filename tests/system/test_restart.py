@@ -51,9 +51,10 @@ def test_desktop_client_outlives_restarts_of_the_service():
             assert [r.get("structuredContent", {}).get("stdout") for r in results] == [f"{n}\n" for n in range(5)], results
         assert len(served_by) == 4, served_by
         sh(["systemctl", "stop", "mcp-exec.socket", "mcp-exec.service"])
-        told = c.start("exec", {"code": "1"}).wait()["error"]["message"]
-        assert told.startswith("The system service cannot be reached: the system service is not started"), told
-        repair = told.partition(". To repair this: ")[2]
+        assert "exec" in [tool["name"] for tool in c.request("tools/list").result()["tools"]]
+        told = text_of(c.call("exec", {"code": "1"}))
+        assert told.startswith("Nothing was run: the system service is not started: no one listens on "), told
+        repair = told.partition(". To repair this: ")[2].partition(" (then call again")[0]
         assert repair.startswith("systemctl "), told
         assert c.request("ping").result() == {}
         sh(repair)
@@ -82,22 +83,50 @@ def _expect_served_after_the_repair(client):
     assert client.process.poll() is None
 
 
-@timeout(180)
-def test_stdio_beside_a_mistake_in_the_configuration_is_connected_and_served_after_the_repair():
+def _expect_refused_beside_a_mistake(client, user):
+    assert "exec" in [tool["name"] for tool in client.request("tools/list").result()["tools"]]
+    text = text_of(client.call("exec", {"code": "print(1)"}))
+    assert text == (f"Nothing was run: {CONF_DROPIN}:2: unknown key Foo=. "
+                    f"{'Correct it' if user == 'root' else 'root has to correct it'}, then call again"), text
+
+
+USERS = "root", "alice"
+
+
+@contextlib.contextmanager
+def _admitted():
+    """A client of each user."""
     sh(["gpasswd", "-a", "alice", "mcp-exec"])
     try:
         with contextlib.ExitStack() as stack:
-            with configured("[Server]\nFoo=1\n"):
-                clients = [stack.enter_context(StdioClient(user)) for user in ("root", "alice")]
-                for client in clients:
-                    assert "exec" in [tool["name"] for tool in client.request("tools/list").result()["tools"]]
-                    text = text_of(client.call("exec", {"code": "print(1)"}))
-                    assert text.startswith(f"Nothing was run: {CONF_DROPIN}:2: unknown key Foo="), text
-                    assert "call again" in text, text
-            for client in clients:
-                _expect_served_after_the_repair(client)
+            yield lambda: [(stack.enter_context(StdioClient(user)), user) for user in USERS]
     finally:
         sh(["gpasswd", "-d", "alice", "mcp-exec"])
+
+
+@timeout(180)
+def test_stdio_beside_a_mistake_in_the_configuration_is_connected_and_the_first_call_after_the_repair_is_served():
+    with _admitted() as start_clients:
+        with configured("[Server]\nFoo=1\n"):
+            clients = start_clients()
+            for client, user in clients:
+                _expect_refused_beside_a_mistake(client, user)
+        for client, _ in clients:
+            assert client.exec("print(6 * 7)")["stdout"] == "42\n"
+
+
+@timeout(180)
+def test_stdio_that_was_served_before_there_was_a_mistake_is_told_of_it_as_a_new_one_is():
+    with _admitted() as start_clients:
+        clients = start_clients()
+        for client, _ in clients:
+            assert client.exec("print(1)")["stdout"] == "1\n"
+        with configured("[Server]\nFoo=1\n"):
+            for client, user in clients:
+                _expect_refused_beside_a_mistake(client, user)
+            CONF_DROPIN.unlink()
+            for client, _ in clients:
+                assert client.exec("print(6 * 7)")["stdout"] == "42\n"
 
 
 @timeout(180)

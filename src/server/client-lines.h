@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* ClientLines: what a client wrote and no server has taken yet. */
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+
+typedef struct ClientLines {
+        Buffer bytes;     /* lines, and the begin of one */
+        size_t n_first;   /* bytes of the first line; 0: it is not whole */
+        size_t n_scanned; /* private: of which it is known */
+        bool is_overlong; /* the first line is no longer kept whole */
+        bool has_ended;   /* nothing more comes: what is left is a line */
+} ClientLines;
+
+void client_lines_done(ClientLines *l);
+
+void client_lines_find(ClientLines *l); /* bytes were added */
+void client_lines_end(ClientLines *l);
+void client_lines_consume(ClientLines *l, size_t n_bytes);
+
+/* Lines that come before all others; takes their content. Returns 0 or -ENOMEM. */
+int client_lines_put_back(ClientLines *l, Buffer *lines);
+
+/* Whether the first line is of this method, as JSON writes it: in quotes. */
+bool client_lines_has_method(const ClientLines *l, const char *quoted);
+/* Whether it calls a tool, or may: a batch counts as one. */
+bool client_lines_may_call(const ClientLines *l);
