@@ -6,8 +6,8 @@
  *   stdout ◄── to_client ◄── replies ◄── socket     at its end: see service_lost()
  *
  * A service that stops reads and answers what was written to it, and then ends the connection; one that is
- * killed does not. Either way nothing that it has read whole is ever sent again: it may have run. While there
- * is none, the socket leads to a stand-in (stand-in.h), and back as soon as a call finds a service. */
+ * killed does not. Either way nothing that it has read whole is ever sent again: it may have run. While no
+ * service is there, the socket leads to a stand-in (stand-in.h), and back as soon as a call finds one. */
 
 #include <errno.h>
 #include <poll.h>
