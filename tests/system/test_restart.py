@@ -86,7 +86,7 @@ def _expect_served_after_the_repair(client):
 def _expect_refused_beside_a_mistake(client, user):
     assert "exec" in [tool["name"] for tool in client.request("tools/list").result()["tools"]]
     text = text_of(client.call("exec", {"code": "print(1)"}))
-    assert text == (f"Nothing was run: {CONF_DROPIN}:2: unknown key Foo=. "
+    assert text == (f"Nothing was run: {CONF_DROPIN}:2: unknown key Foo= in section [Server]. "
                     f"{'Correct it' if user == 'root' else 'root has to correct it'}, then call again"), text
 
 
