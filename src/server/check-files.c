@@ -28,6 +28,7 @@ static bool is_serving(const CheckContext *c) {
         return streq(active, "active") || streq(active, "reloading");
 }
 
+/* In a file of the service's. */
 static void add_mistake(CheckContext *c, const char *name, const char *message) {
         bool is_closed = strstr(message, strerrordesc_np(EACCES));
         _cleanup_free_ char *remedy = NULL;
@@ -40,7 +41,33 @@ static void add_mistake(CheckContext *c, const char *name, const char *message) 
                                        "; the next client then starts the service.") < 0)
                 check_report_break(&c->report, -ENOMEM);
         check_add(&c->report, CHECK_FAIL, name, remedy, "%s%s", message,
-                  is_serving(c) ? " (the service goes on with what it read before)" : "");
+                  is_serving(c) ? " (the service goes on with what it read before; once it ends, it cannot "
+                                  "start again)" :
+                                  " (the service cannot start)");
+}
+
+bool check_mistake_is_of_service(const CheckContext *c) {
+        static const char *const directories[] = { MCP_EXEC_SYSCONFDIR "/", MCP_EXEC_LIBDIR "/" };
+
+        assert(c);
+
+        for (size_t i = 0; i < ELEMENTSOF(directories) && c->mistake; i++)
+                if (strncmp(c->mistake, directories[i], strlen(directories[i])) == 0)
+                        return true;
+        return false;
+}
+
+static void add_mistake_of_settings(CheckContext *c) {
+        if (c->uid == 0 && check_mistake_is_of_service(c)) {
+                system_units_read(&c->units);
+                add_mistake(c, "settings", c->mistake);
+        } else if (*c->mistake == '/')
+                check_add(&c->report, CHECK_FAIL, "settings", "Correct it.",
+                          "%s (no server that reads it can start)", c->mistake);
+        else
+                check_add(&c->report, CHECK_FAIL, "settings", "Correct this variable, or unset it.",
+                          "%s (the system service does not read this variable; a server that does runs "
+                          "no program)", c->mistake);
 }
 
 /* ---- As the service sees it ---- */
@@ -66,7 +93,6 @@ static bool become_service(CheckContext *c) {
 }
 
 int check_configuration(CheckContext *c, Settings **ret) {
-        _cleanup_free_ char *message = NULL;
         bool is_service;
         int r;
 
@@ -74,17 +100,13 @@ int check_configuration(CheckContext *c, Settings **ret) {
         assert(ret);
 
         is_service = become_service(c);
-        r = settings_load(/* is_user= */ c->uid != 0, ret, &message);
+        r = settings_load(/* is_user= */ c->uid != 0, ret, &c->mistake);
         if (is_service)
                 become_root_again(c);
-        if (!message)
-                return r < 0 ? r : 1;
-        if (c->uid == 0) {
-                system_units_read(&c->units);
-                add_mistake(c, "settings", message);
-        } else
-                check_add(&c->report, CHECK_FAIL, "settings", "Correct it.", "%s", message);
-        return 0;
+        if (!c->mistake)
+                return r;
+        add_mistake_of_settings(c);
+        return settings_new_default(ret);
 }
 
 /* Of the single token without a name, which only root can read. */
@@ -144,12 +166,13 @@ static bool check_metadata(CheckContext *c) {
 void check_files(CheckContext *c) {
         _cleanup_free_ char *remedy = NULL;
         const char *where;
-        bool is_good = true;
+        bool is_good;
 
         assert(c);
 
+        is_good = !check_mistake_is_of_service(c);
         if (c->uid == 0) {
-                is_good = check_tokens(c);
+                is_good = check_tokens(c) && is_good;
                 is_good = check_metadata(c) && is_good;
         }
         where = is_serving(c) ? strstr(c->units.status, RELOAD_FAILED_TEXT) : NULL;

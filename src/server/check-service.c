@@ -48,7 +48,7 @@ static int admission_remedy(const CheckContext *c, char **ret) {
         if (!c->user_word)
                 return str_printf(ret, "Write AllowUsers=%u into /etc/mcp-exec/mcp-exec.conf, then \"sudo "
                                        "systemctl restart mcp-exec.service\".", (unsigned) c->uid);
-        if (!group || !getgrnam(group))
+        if (c->mistake || !group || !getgrnam(group)) /* with a mistake it is the default */
                 return str_printf(ret,
                                   "Name %s in AllowUsers=, or a group that exists in AllowGroups=, in "
                                   "/etc/mcp-exec/mcp-exec.conf, then \"sudo systemctl restart "
@@ -104,6 +104,8 @@ int check_service(CheckContext *c, int *ret_fd) {
         c->is_socket_away = r == SYSTEM_SOCKET_E_ABSENT;
         if (r == SYSTEM_SOCKET_E_REFUSED)
                 r = admission_remedy(c, &remedy);
+        else if (r == SYSTEM_SOCKET_E_FAILED && check_mistake_is_of_service(c))
+                r = str_copy(&remedy, "First what is named for the settings.");
         else {
                 r = system_units_remedy(&c->units, r, c->uid == 0, &remedy);
                 c->has_unit_remedy = remedy;
@@ -143,6 +145,13 @@ static void report_silence(CheckContext *c, const char *error) {
                   error ?: "it does not answer");
 }
 
+/* The mistake of the settings, which matters once more only where the service goes on. */
+static bool is_told(const CheckContext *c, const char *reason) {
+        const char *end = c->mistake && !c->uses_system_service ? strstr(c->mistake, ": ") : NULL;
+
+        return end && strncmp(reason, c->mistake, (size_t) (end - c->mistake)) == 0;
+}
+
 static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
         const WireHello *h = &info->hello;
 
@@ -152,6 +161,8 @@ static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
         }
         c->knows_launcher = true;
         c->hello = *h;
+        if (is_told(c, h->reason))
+                return;
         if (h->verdict != WIRE_VERDICT_OK) {
                 check_add(&c->report, CHECK_FAIL, "launcher", *h->remedy ? h->remedy : NULL,
                           "refuses to run programs: %s", h->reason);
@@ -405,7 +416,7 @@ static int ask_environment(const CheckContext *c, JsonValue **ret) {
 static void report_default_problem(CheckContext *c, const char *problem) {
         /* A user's own settings are not the service's. */
         bool is_mine = c->uid == 0 || !c->uses_system_service;
-        const char *path = is_mine && c->settings ? c->settings->packages.default_requirements : "";
+        const char *path = is_mine && !c->mistake ? c->settings->packages.default_requirements : "";
         _cleanup_free_ char *remedy = NULL;
 
         if (str_printf(&remedy,

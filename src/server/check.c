@@ -45,6 +45,7 @@ static int find_user(CheckContext *c) {
 
 static int check_all(CheckContext *c) {
         _cleanup_close_ int service_fd = -EBADF;
+        bool can_run;
         int r;
 
         check_init(c);
@@ -64,10 +65,13 @@ static int check_all(CheckContext *c) {
         check_cgroups(c);
         check_namespaces(c);
         check_seccomp(c);
-        if (c->uses_system_service || (c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK))
+        /* A service that runs obeys what it read before. A server that is started now reads the mistake. */
+        can_run = c->uses_system_service ||
+                  (!c->mistake && c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK);
+        if (can_run)
                 check_run(c, service_fd);
         check_packages(c);
-        if (c->uses_system_service || (c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK))
+        if (can_run)
                 check_sets(c);
         return 0;
 }
@@ -110,7 +114,7 @@ int command_check(int argc, char **argv) {
         r = find_user(&context);
         if (r >= 0)
                 r = check_configuration(&context, &settings);
-        if (r > 0) {
+        if (r >= 0) {
                 settings->pool_size = 0; /* the engine here only asks */
                 context.settings = settings;
                 r = check_all(&context);
@@ -125,5 +129,6 @@ int command_check(int argc, char **argv) {
         }
         check_report_done(&context.report);
         free(context.user_word);
+        free(context.mistake);
         return has_failed ? COMMAND_FAILED : COMMAND_OK;
 }

@@ -13,7 +13,8 @@
 
 typedef struct CheckContext {
         CheckReport report;
-        const Settings *settings;
+        const Settings *settings; /* with a mistake: the defaults */
+        char *mistake;            /* in what settings are read from, as in the report; NULL: none */
         const char *socket_path, *launcher_socket_path;
         uid_t uid;
         char user_name[1024];    /* for sentences */
@@ -48,7 +49,8 @@ void check_sets(CheckContext *c); /* whether programs can declare more of them *
 /* check-http.c: the sockets for HTTP; nothing of one that nobody switched on. */
 void check_http(CheckContext *c);
 
-/* check-files.c: what the service reads. Reading its configuration comes first: with a mistake in it nothing
- * else can be checked. Returns 1 with *ret; 0 with the mistake in the report; or -errno. */
+/* check-files.c: what the service reads. Its configuration comes first. With a mistake in it, which is in the
+ * report then, *ret are the defaults. Returns 0 or -errno. */
 int check_configuration(CheckContext *c, Settings **ret);
+bool check_mistake_is_of_service(const CheckContext *c); /* rather than this user's */
 void check_files(CheckContext *c);

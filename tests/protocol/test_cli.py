@@ -314,5 +314,22 @@ def test_check_as_json_says_the_same():
     assert all(set(i) == {"name", "verdict", "detail", "remedy"} for i in items)
 
 
+def test_check_with_a_mistake_in_the_configuration_names_it_first_and_goes_on():
+    """Nothing but the mistake was told, and nothing else looked at."""
+    arguments = ("check", "--json", "--socket", "/nonexistent.sock", "--launcher-socket", "/nonexistent.sock")
+    good, bad = run(*arguments), run(*arguments, env={"MCP_EXEC_TRANSPORT": "pigeon"})
+    names = [item["name"] for item in json.loads(good.stdout)]
+    items = json.loads(bad.stdout)
+    assert items[0] == {
+        "name": "settings", "verdict": "fail", "remedy": "Correct this variable, or unset it.",
+        "detail": "MCP_EXEC_TRANSPORT: must be stdio, http or sse (the system service does not read this variable; a server that "
+                  "does runs no program)"}, items
+    assert bad.returncode == 1 and "settings" not in names, (bad, names)
+    # Only what needs the settings is left out.
+    found = [item["name"] for item in items[1:]]
+    assert {"systemd", "cgroups", "namespaces", "seccomp", "packages"} <= set(found), found
+    assert found == [name for name in names if name in found], (found, names)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -218,7 +218,7 @@ def test_files_that_root_alone_may_read_are_found_before_the_service_starts_agai
     with configured("[Exec]\nMaxParallel=2\n"):
         CONF_DROPIN.chmod(0o600)
         items = check()
-        assert list(items) == ["settings"] and items["settings"]["detail"].startswith(f"{CONF_DROPIN}: "), items
+        assert list(items)[0] == "settings" and items["settings"]["detail"].startswith(f"{CONF_DROPIN}: "), items
         assert "Let the user mcp-exec read it" in items["settings"]["remedy"], items
 
 

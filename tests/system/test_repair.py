@@ -2,14 +2,16 @@
 """Whatever an administrator did to the units: the remedy that is named makes the service serve again, as it stands and at
 the first try. Each case makes the situation, takes the remedy from the text of `mcp-exec check`, and runs it."""
 
+import json
 import os
 import re
 import signal
 
 from http_client import HttpClient
-from lib import CONF_DROPIN, SOCKET, Client, journal, journal_cursor, main_pid, sh, show, timeout, wait_until
-from repair import (HTTP_SOCKET, TOKENS, UNITS, check, check_serves, drop_in, machine, ping, run, systemctl, tokens,
-                    written)
+from lib import (CONF_DROPIN, SOCKET, Client, configured, journal, journal_cursor, main_pid, sh, show, timeout,
+                 wait_until)
+from repair import (HTTP_SOCKET, TOKENS, UNITS, check, check_serves, checked, drop_in, machine, ping, run, systemctl,
+                    tokens, written)
 
 SOCKET_UNITS = ("mcp-exec.socket", HTTP_SOCKET, "mcp-exec-proxy.socket")
 DIRECTORY = "/run/mcp-exec"
@@ -322,16 +324,49 @@ def test_reload_with_a_mistake_shows_in_the_status_and_in_check_until_a_good_one
         assert held.exec("print(2)")["stdout"] == "2\n"
 
 
-def test_check_with_a_mistake_in_the_configuration_says_what_the_service_does():
+def test_check_with_a_mistake_in_the_configuration_says_what_the_service_does_and_goes_on():
+    """The mistake's line was the only one, although the service went on serving."""
     with machine(enable=False), Client() as held:
         with written(CONF_DROPIN, "[Exec]\nNoSuchKey=1\n"):
             systemctl("reload", "mcp-exec.service")
             wait_until(lambda: f"stays: {CONF_DROPIN}:2" in _status(), 10, "the status")
             items = check()
-            assert list(items) == ["settings"] and items["settings"]["detail"].startswith(f"{CONF_DROPIN}:2: "), items
-            assert "goes on" in items["settings"]["detail"], items
+            assert list(items)[0] == "settings" and items["settings"]["detail"] == (
+                f"{CONF_DROPIN}:2: unknown key NoSuchKey= in section [Exec] (the service goes on with what it read before; "
+                "once it ends, it cannot start again)"), items
+            assert [name for name, row in items.items() if row["verdict"] == "fail"] == ["settings"], items
+            for name in ("service", "launcher", "version", "cgroups", "run", "walls", "packages", "sets"):
+                assert name in items, (name, items)
+            assert "reload" not in items, items
         sh(re.search(r'"(systemctl .*)"', items["settings"]["remedy"])[1])
         assert held.exec("print(2)")["stdout"] == "2\n"
+
+
+def test_check_with_a_mistake_that_keeps_the_service_from_starting_names_one_cause():
+    with machine(enable=False):
+        with configured("[Server]\nFoo=1\n"):
+            items, status = checked()
+            assert status == 1 and list(items)[0] == "settings", items
+            assert items["settings"]["detail"] == (
+                f"{CONF_DROPIN}:2: unknown key Foo= in section [Server] (the service cannot start)"), items
+            assert items["settings"]["remedy"] == "Correct it; the next client then starts the service.", items
+            assert items["service"]["remedy"] == "First what is named for the settings.", items
+            # Those would read the same mistake, and the machine has no other.
+            assert not {"launcher", "run", "sets"} & set(items) and "cgroups" in items, items
+            assert [name for name, row in items.items() if row["verdict"] == "fail"] == ["settings", "service"], items
+            row = checked("bob")[0]["settings"]
+            assert row["verdict"] == "fail" and row["detail"].startswith(f"{CONF_DROPIN}:2: "), row
+        check_serves()
+
+
+def test_check_with_a_mistake_in_a_variable_blames_no_service():
+    with machine(enable=False):
+        done = sh(["env", "MCP_EXEC_MAX_TIMEOUT_S=soon", "mcp-exec", "check", "--json"], check=False)
+        items = {item["name"]: item for item in json.loads(done.stdout)}
+        assert done.returncode == 1 and items["settings"]["detail"].startswith("MCP_EXEC_MAX_TIMEOUT_S: "), items
+        assert "the system service does not read this variable" in items["settings"]["detail"], items
+        assert items["settings"]["remedy"] == "Correct this variable, or unset it.", items
+        assert items["service"]["verdict"] == items["launcher"]["verdict"] == items["run"]["verdict"] == "ok", items
 
 
 def test_check_tells_that_http_listens_without_a_token():
