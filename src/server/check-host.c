@@ -117,7 +117,8 @@ void check_version(CheckContext *c) {
 
         assert(c);
 
-        if (c->knows_launcher) {
+        /* One that refuses may not have asked. */
+        if (c->knows_launcher && c->hello.manager_version > 0) {
                 number = c->hello.manager_version;
                 text = c->hello.manager_version_text;
         } else if (read_command(argv, &output) < 0 || output.n_bytes == 0 ||
@@ -174,7 +175,7 @@ static const char* controllers_remedy(const CheckContext *c, unsigned missing, b
 
 static void check_controllers(CheckContext *c) {
         static const unsigned all = CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU;
-        bool is_good = c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK;
+        bool is_good = c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK, is_demanded;
         unsigned found = 0, missing, required = c->settings->require_controllers;
         bool is_user = !c->uses_system_service && c->uid != 0;
         _cleanup_free_ char *path = NULL;
@@ -192,19 +193,20 @@ static void check_controllers(CheckContext *c) {
         }
 
         missing = all & ~found;
-        if (c->mistake && is_good) /* or it would refuse */
-                required = 0;
+        /* A launcher refuses to do without what its settings demand. */
+        is_demanded = missing & required && !(c->mistake && is_good);
         if (missing == 0) {
                 check_add(&c->report, CHECK_OK, "controllers", NULL, "memory, pids and cpu can be limited");
                 return;
         }
-        check_add(&c->report, missing & required ? CHECK_FAIL : CHECK_WARN, "controllers",
+        check_add(&c->report, is_demanded && !c->mistake ? CHECK_FAIL : CHECK_WARN, "controllers",
                   controllers_remedy(c, missing, is_user), "a run has no limit of%s%s%s%s",
                   missing & CONTROLLER_MEMORY ? " memory," : "",
                   missing & CONTROLLER_PIDS ? " processes," : "",
                   missing & CONTROLLER_CPU ? " CPU time," : "",
-                  missing & required ? " which RequireControllers= demands" :
-                                       " which RequireControllers= allows");
+                  !is_demanded ? " which RequireControllers= allows" :
+                  c->mistake   ? " which RequireControllers= may demand" :
+                                 " which RequireControllers= demands");
 }
 
 void check_cgroups(CheckContext *c) {

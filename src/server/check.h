@@ -49,8 +49,8 @@ void check_sets(CheckContext *c); /* whether programs can declare more of them *
 /* check-http.c: the sockets for HTTP; nothing of one that nobody switched on. */
 void check_http(CheckContext *c);
 
-/* check-files.c: what the service reads. Its configuration comes first. With a mistake in it, which is in the
- * report then, *ret are the defaults. Returns 0 or -errno. */
+/* check-files.c: what the service reads. Its configuration comes first. With a mistake in it, which is in
+ * the report then, *ret are the defaults. Returns 0 or -errno. */
 int check_configuration(CheckContext *c, Settings **ret);
 bool check_mistake_is_of_service(const CheckContext *c); /* rather than this user's */
 void check_files(CheckContext *c);
