@@ -35,8 +35,13 @@ def test_a_repository_is_fetched_and_built_where_that_is_allowed():
         # The same wheel again is the same set.
         assert output(client, script, url) == "[null, false, false]\nno network\n"
         assert len(complete()) == 1, complete()
+        part = sources.repository(index.repositories, "mx-part", folder="inside")
+        sources.repository(index.repositories, "mx-whole", 'import os\nreport = os.listdir("part")',
+                           module=f"{index.top}git/mx-part.git", module_commit=part)
+        script = sources.without_network("mx_whole", "report", index)
+        assert "inside" in output(client, script, f"mx-whole @ git+{index.top}git/mx-whole.git")
         text = refusal(client, url + "@no-such-branch")
         assert "no-such-branch" in text, text
         nothing_is_left()
-        assert len(complete()) == 1, complete()
+        assert len(complete()) == 2, complete()
     assert failed_units() == []

@@ -11,18 +11,18 @@ import tarfile
 BACKEND = """
 import base64, hashlib, zipfile
 def build_wheel(directory, config_settings=None, metadata_directory=None):
-    report = "nothing"
+    report, version = "nothing", "1.0"
     CODE
-    file = "NAME-1.0-py3-none-any.whl"
+    file, about = f"NAME-{version}-py3-none-any.whl", f"NAME-{version}.dist-info"
     files = {"NAME.py": f"report = {report!r}\\n",
-             "NAME-1.0.dist-info/METADATA": "Metadata-Version: 2.1\\nName: PROJECT\\nVersion: 1.0\\n",
-             "NAME-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"}
-    record = "NAME-1.0.dist-info/RECORD,,\\n"
+             about + "/METADATA": f"Metadata-Version: 2.1\\nName: PROJECT\\nVersion: {version}\\n",
+             about + "/WHEEL": "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"}
+    record = about + "/RECORD,,\\n"
     for name, text in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
         record += f"{name},sha256={digest},{len(text.encode())}\\n"
     with zipfile.ZipFile(directory + "/" + file, "w") as archive:
-        for name, text in {**files, "NAME-1.0.dist-info/RECORD": record}.items():
+        for name, text in {**files, about + "/RECORD": record}.items():
             archive.writestr(zipfile.ZipInfo(name), text)
     return file
 def build_sdist(directory, config_settings=None):
@@ -58,19 +58,24 @@ def distribution(project, code=""):
     return stem + ".tar.gz", out.getvalue()
 
 
-def repository(directory, project, code="", module=None):
-    """Makes DIRECTORY/PROJECT.git, with one commit, which it returns. module: URL of a repository that belongs to it."""
+def repository(directory, project, code="", folder=".", module=None, module_commit="1" * 40, tag=None):
+    """Makes DIRECTORY/PROJECT.git, and returns its last commit. folder: where in it the project is. module: URL of a
+    repository that belongs to it. tag: of the commit before the last one; then the build says which version it is."""
     work = pathlib.Path(directory, project)
     work.mkdir()
+    (work / folder).mkdir(exist_ok=True)
     for path, text in files_of(project, code).items():
-        (work / path).write_text(text)
+        if tag:
+            text = text.replace('version = "1.0"\n', 'dynamic = ["version"]\n')
+        (work / folder / path).write_text(text)
     environment = {"PATH": os.environ["PATH"], "HOME": str(work), "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org",
                    "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
     link = []
     if module:
         (work / ".gitmodules").write_text(f'[submodule "part"]\n\tpath = part\n\turl = {module}\n')
-        link = [f"update-index --add --cacheinfo 160000,{'1' * 40},part"]
-    for command in ("init -q -b main", "add .", *link, "commit -q -m one", f"clone -q --bare . {work}.git"):
+        link = [f"update-index --add --cacheinfo 160000,{module_commit},part"]
+    tagged = [f"tag -a -m tagged {tag}", "commit -q --allow-empty -m two"] if tag else []
+    for command in ("init -q -b main", "add .", *link, "commit -q -m one", *tagged, f"clone -q --bare . {work}.git"):
         subprocess.run(["git", *command.split()], cwd=work, env=environment, check=True)
     return subprocess.run(["git", "rev-parse", "HEAD"], cwd=work, env=environment, check=True, capture_output=True,
                           text=True).stdout.strip()

@@ -291,6 +291,9 @@ class Fetch:
         archive = entry["archive"]
         file = file_of(archive)
         if not file.endswith(".whl"):
+            if archive.get("subdirectory"):
+                raise Failed("no-wheel", f"{name} is in a directory of its archive, and only a whole archive is built here. "
+                             "Use a wheel, or a git+https:// URL where the administrator allows these.")
             if self.order["allow_source_builds"]:
                 return self.source(name, version, archive)
             raise Failed("no-wheel", f"The URL of {name} is not that of a wheel, and packages are not built from source here.")
@@ -316,17 +319,26 @@ class Fetch:
         url, commit = str(vcs.get("url", "")), str(vcs.get("commit-id", ""))
         if vcs.get("type") != "git" or not url.startswith("https://") or not re.fullmatch(r"[0-9a-f]{40,64}", commit):
             raise Failed("policy", f"{name} comes from a version control system that is not taken; git+https:// is.")
+        part = str(vcs.get("subdirectory", ""))
+        if any(word in ("", ".", "..") for word in part.split("/")) and part:
+            raise Failed("index", f"The directory of its repository that {name} is in has a name that is not understood.")
         directory = self.work + "/source-" + name
         os.mkdir(directory)
-        for command in (["git", "init", "-q", "."], ["git", "fetch", "-q", "--depth", "1", "--", url, commit],
-                        ["git", "checkout", "-q", "FETCH_HEAD"]):
-            try:
-                status, text = self.run(command, directory)
-            except FileNotFoundError:
-                raise NoGit from None
-            if status != 0:
-                raise self.gate.failure() or Failed("index", f"git could not bring {name}: {printable(text, 300)}")
-        return self.build(name, version, directory)
+        # With its history and tags: many packages make their version of these, and it must be the one that uv was told.
+        for command in (["init", "-q", "."], ["fetch", "-q", "--tags", "--", url, commit], ["checkout", "-q", commit]):
+            self.git(command, directory, name)
+        # Other repositories that are parts of it. uv has had them, too, when it asked the package for its version.
+        if os.path.lexists(directory + "/.gitmodules"):
+            self.git(["submodule", "-q", "update", "--init", "--recursive"], directory, name)
+        return self.build(name, version, f"{directory}/{part}" if part else directory)
+
+    def git(self, command, directory, name):
+        try:
+            status, text = self.run(["git", *command], directory)
+        except FileNotFoundError:
+            raise NoGit from None
+        if status != 0:
+            raise self.gate.failure() or Failed("index", f"git could not bring {name}: {printable(text, 300)}")
 
     def build(self, name, version, source):
         progress("building " + name)

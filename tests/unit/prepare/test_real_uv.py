@@ -182,7 +182,7 @@ def test_a_repository_where_that_is_allowed():
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 listener.setblocking(False)
                 module = f"git://127.0.0.1:{listener.getsockname()[1]}/part"
-                sources.repository(index.repositories, "mx-parts", LOOK, module)
+                sources.repository(index.repositories, "mx-parts", LOOK, module=module)
                 answer, _ = p.fetch([f"mx-parts @ git+{index.top}git/mx-parts.git"], **order)
                 try:
                     listener.accept()
@@ -190,6 +190,69 @@ def test_a_repository_where_that_is_allowed():
                 except BlockingIOError:
                     pass
                 equal((answer.get("error", answer)["kind"], p.names()), ("index", []))
+
+
+def made(p, requirement, order):
+    """What the module of this package out of a repository says, in a set of it."""
+    answer, _ = p.fetch([requirement], **order)
+    equal((requirement, answer.get("error")), (requirement, None))
+    (package,) = answer["packages"]
+    equal(p.install(answer["lock_sha256"])[0].get("packages"), [{key: package[key] for key in ("name", "version")}])
+    program = f"import {package['name'].replace('-', '_')} as module; print(module.report)"
+    done = subprocess.run([p.path + "/bin/python3", "-c", program], capture_output=True, check=True)
+    p.remove()
+    return package["version"], done.stdout.decode().strip()
+
+
+def test_a_version_that_comes_from_the_tags_of_a_repository_is_the_one_that_is_built():
+    """Without them another was built than uv had been told of, and "there is no version of" it."""
+    rig.need("git")
+    look = """
+import subprocess
+told = subprocess.run(["git", "describe", "--tags", "--always"], capture_output=True, text=True).stdout.strip().split("-")
+version = f"{told[0]}.dev{told[1]}" if told[1:] else told[0] if "." in told[0] else "0"
+report = version
+"""
+    with prefix() as p:
+        index, order = secure(p, allow_vcs=True)
+        index.repositories = p.top + "/git"
+        os.mkdir(index.repositories)
+        commit = sources.repository(index.repositories, "mx-tagged", look, tag="3.1")
+        with index:
+            url = f"mx-tagged @ git+{index.top}git/mx-tagged.git"
+            for reference, version in (("", "3.1.dev1"), ("@" + commit, "3.1.dev1"), ("@3.1", "3.1")):
+                equal((reference, made(p, url + reference, order)), (reference, (version, version)))
+
+
+def test_a_package_in_a_directory_of_its_repository():
+    """The top of the repository was built instead: "does not appear to be a Python project"."""
+    rig.need("git")
+    with prefix() as p:
+        index, order = secure(p, allow_vcs=True)
+        index.repositories = p.top + "/git"
+        os.mkdir(index.repositories)
+        sources.repository(index.repositories, "mx-below", "report = 'from below'", folder="packages")
+        with index:
+            url = f"mx-below @ git+{index.top}git/mx-below.git"
+            equal(made(p, url + "#subdirectory=packages", order), ("1.0", "from below"))
+
+
+def test_a_repository_with_another_as_its_part_is_built_with_it():
+    """The place of the part was empty, and the package was made without it."""
+    rig.need("git")
+    look = """
+import os
+report = os.listdir("part")
+"""
+    with prefix() as p:
+        index, order = secure(p, allow_vcs=True)
+        index.repositories = p.top + "/git"
+        os.mkdir(index.repositories)
+        part = sources.repository(index.repositories, "mx-part", folder="inside")
+        with index:
+            sources.repository(index.repositories, "mx-whole", look, module=f"{index.top}git/mx-part.git", module_commit=part)
+            version, report = made(p, f"mx-whole @ git+{index.top}git/mx-whole.git", order)
+            equal((version, "inside" in report), ("1.0", True))
 
 
 def test_an_interpreter_from_a_mirror():
