@@ -145,7 +145,7 @@ def error_answer(error, what):
     """The answer for a Failed or an OSError."""
     if isinstance(error, OSError):
         # ENOSPC, EDQUOT
-        error = DiskFull() if error.errno in (28, 122) else Failed("internal", f"{what}: {error.strerror}.")
+        error = DiskFull() if error.errno in (28, 122) else Failed("internal", f"{what}: {error.strerror or error}.")
     answer = {"kind": error.kind, "message": printable(error)}
     if hosts := getattr(error, "hosts", None):
         answer["internal_hosts"] = [{"host": host, "address": str(address)} for host, address in hosts.items()]

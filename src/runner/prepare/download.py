@@ -193,6 +193,9 @@ class Downloader:
         code = getattr(e, "code", 0)
         if getattr(e, "errno", None) in FILE_ERRORS_FULL:
             return DiskFull()
+        # Where a certificate was seen, nothing of the way there was wrong.
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return explain_uv(f"https://{host}/\n cause: certificate: {reason}", 2)
         if (failure := self.gate.failure()) and (code == 502 or isinstance(reason, OSError)):
             return failure
         if code == 404 or code == 410:
@@ -200,8 +203,6 @@ class Downloader:
         if code:
             kind = {401: "HTTP 401", 403: "HTTP 403", 407: "407 Proxy Authentication"}.get(code, f"HTTP {code}")
             return explain_uv(f"Failed to fetch: https://{host}/\n  cause: {kind}", 2)
-        if isinstance(reason, ssl.SSLError):
-            return explain_uv(f"https://{host}/\n cause: certificate or TLS: {reason}", 2)
         if isinstance(reason, TimeoutError):
             return explain_uv(f"https://{host}/\n cause: timed out", 2)
         return explain_uv(f"https://{host}/\n cause: connection error: {printable(reason, 200)}", 2)

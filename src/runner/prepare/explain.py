@@ -58,7 +58,8 @@ NETWORK_RULES = (
     (r"dns error|failed to lookup address|Name or service not known|name resolution", "dns",
      "The name {host} cannot be resolved. Try again later; if it stays so, the administrator has to check the index URL and "
      "DNS."),
-    (r"certificate|UnknownIssuer|CertNotValid|tls|TLS handshake|invalid peer|InvalidCertificate", "tls",
+    # Not all that goes wrong with TLS: who breaks a handshake off has shown no certificate.
+    (r"certificate|UnknownIssuer|CertNotValid|invalid peer|InvalidCertificate", "tls",
      "The certificate of {host} is not trusted. The administrator may have to name a CA bundle (CaBundle= in "
      "mcp-exec.conf)."),
     (r"\b(500|502|503|504)\b|Internal Server Error|Bad Gateway|Service Unavailable", "index",
@@ -110,10 +111,12 @@ def explain_uv(text, status):
     if re.search(r"No space left on device|os error 28\b|Disk quota exceeded|os error 122\b", text):
         return DiskFull()
     is_solution = "No solution found" in text or "URL dependency" in text
-    # A package may be called "proxy".
-    without_urls = re.sub(r"https?://\S+", "URL", text)
+    # A package may be called "proxy", and a host "certificates".
+    told = re.sub(r"https?://\S+", "URL", text)
+    if not is_solution:
+        told = re.sub(r"([`'\"])[^\s`'\"]+\1", "NAME", told)
     for pattern, kind, sentence in SOLUTION_RULES if is_solution else NETWORK_RULES:
-        if re.search(pattern, without_urls, re.IGNORECASE if not is_solution else 0):
+        if re.search(pattern, told, re.IGNORECASE if not is_solution else 0):
             hint = ""
             if kind == "no-version" and "exclude-newer" in text:
                 hint = " Versions newer than the configured date are not taken."

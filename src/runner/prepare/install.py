@@ -75,7 +75,7 @@ class Install:
                         re.fullmatch(r"[0-9a-f]{64}", facts["sha256"])):
                     raise ValueError
                 digest.update("\0".join(facts[key] for key in ("name", "version", "file", "sha256")).encode() + b"\n")
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError):
             raise Failed("internal", "There is no lock that can be read.") from None
         if digest.hexdigest() != self.order["lock_sha256"]:
             raise Failed("hash-mismatch", "The lock is not the one that was made. Nothing was installed.")

@@ -4,17 +4,19 @@
 
 import contextlib
 import socket
+import tempfile
 import threading
 
+import proxies
 import rig
 import wheels
-from rig import equal
+from rig import contains, equal
 from test_fetch import fetch_lock, lock_of
 
 
 @contextlib.contextmanager
 def endless(head, more):
-    """The port of a server that answers with these bytes, and goes on with those."""
+    """The port of a server that answers with these bytes, and goes on with those, or ends there if there are none."""
     def serve():
         with contextlib.suppress(OSError):
             while True:
@@ -25,7 +27,7 @@ def endless(head, more):
         with contextlib.suppress(OSError), connection:
             connection.recv(65536)
             connection.sendall(head)
-            while not stop.wait(0.05):
+            while more and not stop.wait(0.05):
                 connection.sendall(more)
 
     stop = threading.Event()
@@ -57,6 +59,29 @@ def test_what_comes_with_a_redirect_is_not_read():
                 answer, names = fetch_lock(index, lock_of(index, file, url=f"http://127.0.0.1:{port}/{file}"), budget_s=30,
                                            internal_hosts=["127.0.0.1"])
                 equal((status, answer.get("error"), names), (status, None, [".lock", ".wheels"]))
+
+
+def test_a_handshake_that_breaks_off_says_nothing_of_a_certificate():
+    """It was said that the certificate is not trusted, of servers that had shown none."""
+    with wheels.Index() as index:
+        index.add(wheels.wheel("mx-one"))
+        (file,) = index.files
+        for said in (b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"):
+            with endless(said, b"") as port:
+                answer, names = fetch_lock(index, lock_of(index, file, url=f"https://127.0.0.1:{port}/{file}"),
+                                           internal_hosts=["127.0.0.1"])
+                equal((answer["error"]["kind"], names), ("index", []))
+                contains(answer["error"]["message"], "127.0.0.1 cannot be reached (")
+
+
+def test_a_certificate_that_is_not_trusted():
+    rig.need("openssl")
+    with tempfile.TemporaryDirectory() as directory:
+        with wheels.Index(tls=proxies.Authority(directory).tls) as index:
+            index.add(wheels.wheel("mx-one"))
+            answer, names = fetch_lock(index, lock_of(index, *index.files))
+            equal((answer["error"]["kind"], names, index.requests), ("tls", [], []))
+            contains(answer["error"]["message"], "The certificate of 127.0.0.1 is not trusted.")
 
 
 def test_urls_that_are_none():

@@ -207,9 +207,18 @@ def test_locks_that_are_not_what_they_should_be():
                            ('[[packages]]\nname = "x"\nversion = "1"\ndirectory = { path = "/" }\n', "policy"),
                            ('[[packages]]\nname = "x"\nversion = "1"\narchive = { url = "https://h/x-1-py3-none-any.whl" }\n', "policy"),
                            ('[[packages]]\nname = "x"\nversion = "1"\nvcs = { type = "git", url = "https://h" }\n', "policy"),
+                           ('[[packages]]\nname = "x"\narchive = { url = "https://h/x.zip", subdirectory = "x" }\n', "policy"),
                            ('[[packages]]\nname = "x"\nversion = "1\\n2"\nwheels = []\n', "index")):
             answer, names = fetch_lock(index, lock)
             equal((lock, answer["error"]["kind"], names), (lock, kind, []))
+
+
+def test_a_package_in_a_directory_of_an_archive_is_not_taken_for_the_whole_of_it():
+    with wheels.Index() as index:
+        lock = '[[packages]]\nname = "x"\narchive = { url = "%sfiles/x.zip", subdirectory = "x" }\n' % index.top
+        answer, names = fetch_lock(index, lock, allow_urls=True, allow_source_builds=True)
+        equal((answer["error"]["kind"], names, index.requests), ("no-wheel", [], []))
+        contains(answer["error"]["message"], "x is in a directory of its archive")
 
 
 def test_denied_packages_of_others():
@@ -407,6 +416,11 @@ WORDS = (
     (2, FETCH + "HTTP status server error (503 Service Unavailable) for url (https://x/)", "index", "problem of its own"),
     (2, FETCH + "operation timed out", "index", "in time"),
     (2, FETCH + "invalid peer certificate: UnknownIssuer", "tls", "CA bundle"),
+    (2, FETCH + "invalid peer certificate: certificate not valid for name \"tunnel-proxy.example\"; it is only valid for x", "tls",
+     "CA bundle"),
+    (2, FETCH + "client error (Connect)\n  cause: tls handshake eof", "index", "cannot be reached (tls handshake eof)"),
+    (1, "error: Failed to download `proxy-tools==401`\n  cause: Failed to fetch: `https://h/`\n  cause: operation timed out", "index",
+     "in time"),
     (1, "error: Failed to write\n  cause: No space left on device (os error 28)", "disk-full", "full"),
     (2, "error: Received some unexpected JSON from `https://h/`\n  cause: expected value at line 1", "index", "not understood"),
     (2, "error: Failed to inspect Python interpreter from provided path\n  cause: interpreter not found", "python", "interpreter"),
