@@ -7,8 +7,8 @@ import socket
 import tempfile
 import threading
 
-import proxies
 import rig
+import proxies
 import wheels
 from rig import contains, equal
 from test_fetch import fetch_lock, lock_of
