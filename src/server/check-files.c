@@ -136,7 +136,7 @@ static bool check_tokens(CheckContext *c) {
         if (system_unit_is_up(&c->units, SYSTEM_UNIT_HTTP_SOCKET) && access->n_tokens == 0 &&
             !has_single_token())
                 check_add(&c->report, CHECK_WARN, "tokens",
-                          "mcp-exec token add NAME, then systemctl try-reload-or-restart mcp-exec.service",
+                          "mcp-exec token add NAME",
                           "mcp-exec-http.socket listens, and there is no token: HTTP clients are answered "
                           "503 (%s)", MCP_EXEC_TOKEN_FILE);
         return true;

@@ -103,6 +103,17 @@ static int run_default(void) {
         return serve_main(&serve_options);
 }
 
+/* What was printed and did not arrive, on a full disk for one, is no success. */
+static int finish(int status) {
+        if (status != COMMAND_OK)
+                return status;
+        errno = 0;
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return COMMAND_OK;
+        (void) log_error_errno(errno > 0 ? -errno : -EIO, "Cannot write standard output");
+        return COMMAND_FAILED;
+}
+
 int main(int argc, char **argv) {
         char name[64];
         int r;
@@ -125,11 +136,11 @@ int main(int argc, char **argv) {
 
         if (streq(argv[1], "--help") || streq(argv[1], "-h")) {
                 fputs(help_text, stdout);
-                return COMMAND_OK;
+                return finish(COMMAND_OK);
         }
         if (streq(argv[1], "--version")) {
                 puts("mcp-exec " MCP_EXEC_VERSION);
-                return COMMAND_OK;
+                return finish(COMMAND_OK);
         }
         if (argv[1][0] == '-')
                 return command_usage_error(NULL, "unknown option \"%s\"", argv[1]);
@@ -138,7 +149,7 @@ int main(int argc, char **argv) {
                 if (streq(argv[1], commands[i].name)) {
                         (void) snprintf(name, sizeof(name), "mcp-exec %s", commands[i].name);
                         argv[1] = name;
-                        return commands[i].run(argc - 1, argv + 1);
+                        return finish(commands[i].run(argc - 1, argv + 1));
                 }
 
         return command_usage_error(NULL, "unknown command \"%s\"", argv[1]);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -57,6 +58,7 @@ static const char help_text[] =
 typedef struct TokenOptions {
         AccessEntry entry;
         const char *file;
+        const char *of_add; /* an option that was given and means nothing to the other commands */
         bool from_stdin;
 } TokenOptions;
 
@@ -85,8 +87,20 @@ static int complain(int error, const char *what, const char *path) {
         return COMMAND_FAILED;
 }
 
+static int parse(const char *path, const char *text, Access **ret) {
+        _cleanup_free_ char *message = NULL;
+
+        if (access_parse(path, text, ret, &message) >= 0)
+                return COMMAND_OK;
+        if (message)
+                log_error("%s", message);
+        else
+                log_oom();
+        return COMMAND_FAILED;
+}
+
 static int open_file(TokenFile *f, const char *path, bool is_for_change) {
-        _cleanup_free_ char *directory = NULL, *message = NULL;
+        _cleanup_free_ char *directory = NULL;
         const char *slash = strrchr(path, '/');
         int r;
 
@@ -107,14 +121,7 @@ static int open_file(TokenFile *f, const char *path, bool is_for_change) {
                 r = -errno;
         if (r < 0)
                 return complain(r, "Cannot read", path);
-        r = access_parse(path, f->text, &f->access, &message);
-        if (r >= 0)
-                return COMMAND_OK;
-        if (message)
-                log_error("%s", message);
-        else
-                log_oom();
-        return COMMAND_FAILED;
+        return parse(path, f->text, &f->access);
 }
 
 /* Readable for the service and nobody else. A file that was written by hand may have the group of root, and
@@ -165,6 +172,9 @@ static void reload_service(const TokenFile *f) {
         pid_t pid;
         int status = -1;
 
+        /* Who ignores it hears of no child's end, and whoever started us may have. */
+        if (signal(SIGCHLD, SIG_DFL) == SIG_ERR)
+                return;
         if (!streq(f->path, MCP_EXEC_TOKEN_FILE) || access("/run/systemd/system", F_OK) < 0)
                 return;
         if (posix_spawn_file_actions_init(&actions) != 0)
@@ -214,21 +224,30 @@ static int make_token(char **ret) {
         return r;
 }
 
-static int read_token(char **ret) {
-        char *text = NULL;
-        size_t n;
-        int r;
+/* Cuts the end of the line off. */
+static bool is_one_token(char *text) {
+        size_t n = strcspn(text, "\r\n");
 
-        r = fd_read_all(STDIN_FILENO, TOKEN_BYTES_MAX, &text, NULL);
-        if (r < 0)
-                return r;
-        n = strcspn(text, "\r\n");
+        if (text[n + strspn(text + n, "\r\n")])
+                return false;
         text[n] = 0;
         for (size_t i = 0; i < n; i++)
                 if (text[i] <= ' ' || text[i] > '~')
-                        n = 0;
-        if (n < TOKEN_CHARS_MIN) {
-                explicit_bzero(text, strlen(text));
+                        return false;
+        return n >= TOKEN_CHARS_MIN;
+}
+
+static int read_token(char **ret) {
+        char *text = NULL;
+        size_t n = 0;
+        int r;
+
+        r = fd_read_all(STDIN_FILENO, TOKEN_BYTES_MAX, &text, &n);
+        if (r < 0 && r != -EFBIG && r != -EBADMSG)
+                return complain(r, "Cannot read", "standard input"), -EINVAL;
+        if (r < 0 || !is_one_token(text)) {
+                if (text)
+                        explicit_bzero(text, n);
                 free(text);
                 log_error("A token is one line of at least %d visible ASCII characters, and random: its "
                           "digest must not be worth guessing at",
@@ -239,11 +258,25 @@ static int read_token(char **ret) {
         return 0;
 }
 
+/* Before it is stored: a token that nobody was told must not be in effect. */
+static int show_token(const char *token) {
+        errno = 0;
+        puts(token);
+        if (fflush(stdout) != 0 || ferror(stdout))
+                return complain(errno > 0 ? -errno : -EIO, "Nothing was done: cannot write the token to",
+                                "standard output");
+        if (isatty(STDOUT_FILENO))
+                fputs("This is the only time that the token is shown.\n", stderr);
+        return COMMAND_OK;
+}
+
 static int token_add(const TokenOptions *o) {
         _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF };
+        _cleanup_(access_freep) Access *after = NULL;
         _cleanup_buffer_ Buffer b = BUFFER_INIT(ACCESS_FILE_BYTES_MAX);
         AccessEntry entry = o->entry;
         char *token = NULL;
+        bool is_right;
         int r;
 
         r = open_file(&f, o->file, /* is_for_change= */ true);
@@ -255,21 +288,21 @@ static int token_add(const TokenOptions *o) {
                 return COMMAND_FAILED;
         }
         r = o->from_stdin ? read_token(&token) : make_token(&token);
-        if (r < 0)
-                return r == -EINVAL ? COMMAND_FAILED : complain(r, "Cannot read", "standard input");
+        if (r < 0) /* what is wrong with that of standard input was said */
+                return o->from_stdin ? COMMAND_FAILED : complain(r, "Cannot make a token for", entry.name);
         sha256_hex(token, strlen(token), entry.digest);
         r = copy_without(&f, entry.name, &b);
         if (r >= 0)
                 r = access_write_entry(&entry, &b);
-        if (r >= 0)
-                r = replace_file(&f, &b);
-        if (r >= 0 && !o->from_stdin) {
-                puts(token);
-                if (isatty(STDOUT_FILENO))
-                        fputs("This is the only time that the token is shown.\n", stderr);
-        }
+        /* Neither we nor the service could read one with an entry too many. */
+        is_right = r >= 0 && parse(f.path, b.data, &after) == COMMAND_OK &&
+                   (o->from_stdin || show_token(token) == COMMAND_OK);
         explicit_bzero(token, strlen(token));
         free(token);
+        if (r >= 0 && !is_right)
+                return COMMAND_FAILED;
+        if (r >= 0)
+                r = replace_file(&f, &b);
         if (r < 0)
                 return complain(r, "Cannot write", f.path);
         reload_service(&f);
@@ -371,7 +404,9 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
         };
         int c;
 
-        while ((c = command_next_option(&line)) >= 0)
+        while ((c = command_next_option(&line)) >= 0) {
+                if (c != OPTION_FILE)
+                        o->of_add = table[line.option_index].name;
                 switch (c) {
                 case OPTION_LIMIT:
                         if (access_set_limit(&o->entry, table[line.option_index].name, optarg) < 0)
@@ -389,6 +424,7 @@ static int parse_options(int argc, char **argv, TokenOptions *o) {
                         o->file = optarg;
                         break;
                 }
+        }
         if (line.status != COMMAND_GOES_ON)
                 return line.status;
         if (access_limits_users(&o->entry) && !access_may_limit_users(&o->entry))
@@ -412,6 +448,8 @@ int command_token(int argc, char **argv) {
                 return command_usage_error("token", "say what to do: add NAME, list, or remove NAME");
         if (n != (is_list ? 1 : 2))
                 return command_usage_error("token", "%s takes %s", verb, is_list ? "no name" : "one name");
+        if (o.of_add && !streq(verb, "add"))
+                return command_usage_error("token", "--%s is for \"add\" only", o.of_add);
         if (is_list)
                 return token_list(&o);
         if (!access_is_token_name(argv[optind + 1]))

@@ -314,6 +314,16 @@ def test_check_as_json_says_the_same():
     assert all(set(i) == {"name", "verdict", "detail", "remedy"} for i in items)
 
 
+def test_what_cannot_be_printed_is_no_success():
+    """A list on a full disk was empty, and the command had succeeded."""
+    with open("/dev/full", "wb") as full, harness.directory() as where:
+        (where / "tokens").write_text("token ci sha256:" + "0" * 64 + "\n")
+        for command in (["--help"], ["--version"], ["run", "--help"], ["check"], ["token", "list", "--file", str(where / "tokens")]):
+            done = subprocess.run([MCP_EXEC, *command], stdout=full, stderr=subprocess.PIPE, env=environment())
+            assert done.returncode == 1, (command, done)
+            assert done.stderr.decode().count("No space left on device") == 1, (command, done)
+
+
 def test_check_with_a_mistake_in_the_configuration_names_it_first_and_goes_on():
     """Nothing but the mistake was told, and nothing else looked at."""
     arguments = ("check", "--json", "--socket", "/nonexistent.sock", "--launcher-socket", "/nonexistent.sock")

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import stat
+import subprocess
 import time
 import urllib.error
 
@@ -86,6 +87,47 @@ def test_token_command_refuses_nonsense():
         (where / "tokens").write_text("token broken\n")
         done = run("token", "add", "a", "--file", file)
         assert done.returncode == 1 and b"tokens:1: " in done.stderr, done
+
+
+def test_token_that_cannot_be_shown_is_not_stored():
+    """It was in effect, nobody knew it, and the command had succeeded."""
+    with harness.directory() as where, open("/dev/full", "wb") as full:
+        command = [harness.MCP_EXEC, "token", "add", "ci", "--file", str(where / "tokens")]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=harness.environment())
+        assert done.returncode == 1 and b"Nothing was done" in done.stderr and b"No space left" in done.stderr, done
+        assert os.listdir(where) == []
+
+
+def test_token_from_standard_input_is_the_whole_of_it():
+    """All behind the first line was dropped without a word."""
+    with harness.directory() as where:
+        for text in (b"x" * 40 + b"\n" + b"y" * 40 + b"\n", b"x" * 40 + b"\0yz", b"x" * 5000, b"x" * 23, b"x" * 40 + b" y"):
+            done = run("token", "add", "own", "--stdin", "--file", str(where / "tokens"), input=text)
+            assert done.returncode == 1 and b"A token is one line" in done.stderr, (text, done)
+        assert os.listdir(where) == []
+        assert run("token", "add", "own", "--stdin", "--file", str(where / "tokens"), input=b"x" * 24 + b"\r\n").returncode == 0
+
+
+def test_token_that_is_one_too_many_leaves_a_file_that_can_be_read():
+    """Neither the service nor this command could read it any more."""
+    with harness.directory() as where:
+        file = where / "tokens"
+        file.write_text("".join(f"user u{i} parallel=1\n" for i in range(4096)))
+        before = file.read_text()
+        done = run("token", "add", "ci", "--file", str(file))
+        assert (done.returncode, done.stdout) == (1, b"") and b"tokens:4097: more than 4096 entries" in done.stderr, done
+        assert file.read_text() == before
+
+
+def test_token_options_that_mean_nothing_are_refused():
+    with harness.directory() as where:
+        file = where / "tokens"
+        add(file, "ci")
+        for arguments in (("remove", "ci", "--parallel", "2"), ("remove", "ci", "--stdin"), ("list", "--delegate")):
+            done = run("token", *arguments, "--file", str(file))
+            assert done.returncode == 2 and f'{arguments[-1] if arguments[-1] != "2" else "--parallel"} is for "add" only' \
+                in done.stderr.decode(), (arguments, done)
+        assert "token ci" in file.read_text()
 
 
 def test_named_tokens_open_and_a_reload_tells_of_changes():

@@ -64,6 +64,14 @@ def test_token_is_taken_at_once_and_refused_once_removed():
         assert main_pid() == pid, "the service was started anew"
 
 
+def test_token_command_of_a_caller_that_ignores_its_children_warns_of_nothing():
+    """The service had been reloaded, and the command said that it could not be."""
+    with serving():
+        done = sh("trap '' CHLD; exec mcp-exec token add ci")
+        assert not done.stderr, done
+        wait_until(lambda: status(done.stdout.strip()) == 200)
+
+
 def test_token_is_in_no_argument_environment_log_or_file():
     with serving():
         ci = add("ci")
