@@ -29,8 +29,16 @@ class Unreachable(Exception):
 def _install_npm():
     """Debian's node and npm, only to fetch with: the tests run on the Node of package-lock.json."""
     env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "nodejs", "npm"]):
-        subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for command in (["update"], ["install", "-y", "--no-install-recommends", "nodejs", "npm"]):
+        subprocess.run([*host.APT_GET, *command], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _answers():
+    """Whether npm's registry does. Behind some firewalls npm waits for minutes."""
+    try:
+        return subprocess.run(["npm", "ping"], capture_output=True, timeout=60).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def _pinned(lock):
@@ -52,7 +60,7 @@ def modules(log):
             raise Unreachable("there is no npm, and it could not be installed")
         host.say("installing the conformance suite and the clients from npm")
         work = host.CACHE / f".{target.name}.{os.getpid()}"
-        work.mkdir()
+        work.mkdir(exist_ok=True)
         try:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(HERE / name, work / name)
@@ -64,8 +72,8 @@ def modules(log):
             if _pinned(work / "package-lock.json") != _pinned(lock):
                 raise host.Failed("npm did not install what package-lock.json says")
             os.rename(work, target)
-        except (host.Failed, subprocess.TimeoutExpired) as error:
-            if subprocess.run(["npm", "ping"], capture_output=True, timeout=60).returncode != 0:
+        except host.Failed as error:
+            if not _answers():
                 raise Unreachable("npm does not reach its registry") from error
             raise
         finally:

@@ -22,8 +22,10 @@ class Cgroup:
     systemds there would take each other's units of the same name for their own, and kill them."""
 
     def __init__(self, name):
-        root = next(line.split()[4] for line in open("/proc/self/mountinfo") if " - cgroup2 " in line)
-        own = next(line for line in open("/proc/self/cgroup") if line.startswith("0::"))[3:].strip()
+        root = next((line.split()[4] for line in open("/proc/self/mountinfo") if " - cgroup2 " in line), None)
+        own = next((line[3:].strip() for line in open("/proc/self/cgroup") if line.startswith("0::")), None)
+        if root is None or own is None:
+            raise host.Failed("cgroup v2 is mounted nowhere on this host, so no container can be booted")
         self.parent = pathlib.Path(root + own)
         self.path = self.parent / name
 
@@ -138,6 +140,8 @@ class Container:
                  "--setenv=HOME=/root", "--working-directory=/root", *argv, stdin=subprocess.DEVNULL)
 
         def is_over():
+            if self.process.poll() is not None:
+                return True     # the whole machine is
             done = subprocess.run(["nsenter", "-t", self.leader, *NAMESPACES, "systemctl", "is-active", unit],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             return done.stdout.strip() in ("inactive", "failed", "unknown")

@@ -4,6 +4,7 @@
 Nothing about a network lives in this tree: the package mirror, proxies and extra certificates are read from
 the host's own configuration and handed on to the images."""
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -19,6 +20,7 @@ CACHE = pathlib.Path(os.environ.get("MCP_EXEC_TEST_CACHE", "/var/cache/mcp-exec-
 CERTIFICATES = pathlib.Path("/usr/local/share/ca-certificates")
 SUITES = {"trixie": 257, "bookworm": 252, "sid": 262}
 CONTROLLERS = ("memory", "pids", "cpu")
+APT_GET = ("apt-get", "-o", "DPkg::Lock::Timeout=300")     # a machine just booted may be upgrading itself
 LONGEST_LINE = 300              # of a log, in a message
 
 # Settings of the host's apt that decide whether a package can be fetched at all.
@@ -38,13 +40,17 @@ def say(text):
 def run(*argv, log=None, check=True, **kwargs):
     """Runs a command, its output in a log file (shown in part when it fails) or inherited."""
     argv = [str(a) for a in argv]
-    if log is None:
-        done = subprocess.run(argv, **kwargs)
-    else:
-        with open(log, "ab") as out:
-            out.write(("+ " + " ".join(argv) + "\n").encode())
-            out.flush()
-            done = subprocess.run(argv, stdout=out, stderr=subprocess.STDOUT, **kwargs)
+    try:
+        if log is None:
+            done = subprocess.run(argv, **kwargs)
+        else:
+            with open(log, "ab") as out:
+                out.write(("+ " + " ".join(argv) + "\n").encode())
+                out.flush()
+                done = subprocess.run(argv, stdout=out, stderr=subprocess.STDOUT, **kwargs)
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"{' '.join(argv)[:LONGEST_LINE]}: not over after {error.timeout:g} s"
+                     + (f" (log: {log})" if log else "")) from None
     if check and done.returncode != 0:
         tail = ""
         if log is not None:
@@ -116,8 +122,21 @@ def _one_line_sources(text):
             yield found.groups()
 
 
+def _one_mirror(uri):
+    """Where that is a file of mirrors, as in images for clouds, the first of them: a machine has no such file. None where
+    that cannot be said."""
+    method, _, place = uri.partition(":")
+    if method == "mirror+file":
+        with contextlib.suppress(OSError):
+            lines = pathlib.Path("/" + place.lstrip("/")).read_text(errors="replace").splitlines()
+            return next((line.split()[0] for line in lines if line.strip() and not line.startswith("#")), None)
+    return None if method.startswith("mirror") else uri
+
+
 def mirror():
     """The mirror the host itself installs its release from; None lets mmdebstrap use its default."""
+    if os_release().get("ID") != "debian":
+        return None
     names = {os_release().get("VERSION_CODENAME"), "stable", "oldstable", "testing", "unstable", "sid"}
     apt = pathlib.Path("/etc/apt")
     files = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
@@ -126,8 +145,8 @@ def mirror():
             continue
         parse = _deb822_sources if file.suffix == ".sources" else _one_line_sources
         for uri, suite in parse(file.read_text(errors="replace")):
-            if suite in names:
-                return uri
+            if suite in names and (found := _one_mirror(uri)):
+                return found
     return None
 
 

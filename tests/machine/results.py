@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Verdicts from all machines and tiers, brought together and counted."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -30,8 +31,9 @@ def folder():
     base.mkdir(parents=True, exist_ok=True)
     old = sorted(p for p in base.iterdir() if p.is_dir())
     for path in old[:-KEPT]:
-        if time.time() - path.stat().st_mtime > KEPT_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another run may remove it at the same time
+            if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
     new = base / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     new.mkdir()
     return new

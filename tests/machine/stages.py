@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import time
+import traceback
 import xml.etree.ElementTree
 
 import conformance
@@ -159,8 +160,13 @@ def add_schemas(folder):
     shutil.copytree(protocol / "schemas", folder / "schemas")
 
 
-def _machine_failed(suite, machine, error):
-    return [results.Result(suite, f"{machine}.machine", "fail", 0, str(error))]
+def _verdicts(suite, machine, where, error=None):
+    """What a machine has told, also of one that failed in the end."""
+    found = results.read(suite, machine, where / f"{machine}-{suite}" / "results" / "results.jsonl")
+    if error is None:
+        return found
+    name = f"{machine}.machine"
+    return [r for r in found if r.test != name] + [results.Result(suite, name, "fail", 0, str(error))]
 
 
 def in_container(suite, where, names=(), quick=False, scripts="test_*.py"):
@@ -182,8 +188,8 @@ def in_container(suite, where, names=(), quick=False, scripts="test_*.py"):
                     output="/mnt/host/console.log", seconds=MACHINE_SECONDS):
                 raise host.Failed(f"the tests took more than {MACHINE_SECONDS} s")
     except (host.Failed, OSError, subprocess.SubprocessError) as error:
-        return _machine_failed(suite, machine, error)
-    return results.read(suite, machine, shared / "results" / "results.jsonl")
+        return _verdicts(suite, machine, where, error)
+    return _verdicts(suite, machine, where)
 
 
 def in_vm(suite, where, names=None, exact=None, quick=False):
@@ -202,9 +208,9 @@ def in_vm(suite, where, names=None, exact=None, quick=False):
                   "sh /mnt/host/tests/prepare.sh /mnt/host/mcp-exec.deb && "
                   + shlex.join(argv + list(names or ())) + "\nsync\n")
         vm.run_boot_script(suite, script, shared, MACHINE_SECONDS, shared / "boot.log")
-    except (host.Failed, OSError) as error:
-        return _machine_failed(suite, "vm", error)
-    return results.read(suite, "vm", shared / "results" / "results.jsonl")
+    except (host.Failed, OSError, subprocess.SubprocessError) as error:
+        return _verdicts(suite, "vm", where, error)
+    return _verdicts(suite, "vm", where)
 
 
 def release(suite, where, checked=True, with_vm=True):
@@ -244,6 +250,7 @@ def everything(where):
         for future in [pool.submit(watched, *job) for job in jobs]:
             try:
                 found += future.result()
-            except host.Failed as error:
-                found.append(results.Result("host", "stage", "fail", 0, str(error)))
+            except Exception as error:  # the verdicts of the other stages are told all the same
+                traceback.print_exception(error)
+                found.append(results.Result("host", "stage", "fail", 0, f"{type(error).__name__}: {error}"))
     return results.united(found)

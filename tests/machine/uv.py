@@ -26,8 +26,8 @@ def _pip():
         if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0:
             return [python, "-m", "pip"]
     env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "python3-pip"]):
-        subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for command in (["update"], ["install", "-y", "--no-install-recommends", "python3-pip"]):
+        subprocess.run([*host.APT_GET, *command], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if subprocess.run(["/usr/bin/python3", "-m", "pip", "--version"], capture_output=True).returncode != 0:
         raise Unreachable("there is no pip, and it could not be installed")
     return ["/usr/bin/python3", "-m", "pip"]
@@ -40,7 +40,7 @@ def program():
         if target.exists():
             return target
         work = host.CACHE / f".{FOLDER.name}.{os.getpid()}"
-        work.mkdir()
+        work.mkdir(exist_ok=True)
         try:
             host.run(*_pip(), "download", "--quiet", "--no-deps", "--only-binary=:all:", f"--dest={work}",
                      f"uv=={VERSION}", log=host.CACHE / f"{FOLDER.name}.log", timeout=300, stdin=subprocess.DEVNULL)
@@ -52,7 +52,7 @@ def program():
             wheel.unlink()
             work.chmod(0o755)
             os.rename(work, FOLDER)
-        except (host.Failed, OSError, subprocess.TimeoutExpired) as error:
+        except (host.Failed, OSError, StopIteration) as error:
             raise Unreachable(f"uv cannot be downloaded: {error}") from error
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -66,7 +66,7 @@ def index_settings():
     try:
         host.run(*pip, "download", "--quiet", "--no-deps", "--no-cache-dir", f"--dest={work}", "six",
                  log=host.CACHE / "index.log", timeout=120, stdin=subprocess.DEVNULL)
-    except (host.Failed, subprocess.TimeoutExpired) as error:
+    except host.Failed as error:
         raise Unreachable(f"the package index cannot be reached: {error}") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
