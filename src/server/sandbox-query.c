@@ -6,6 +6,7 @@
 
 #include "base/macro.h"
 #include "base/timeutil.h"
+#include "server/event-loop.h"
 
 #define USER_TIMEOUT_USEC (10 * USEC_PER_SEC)
 
@@ -60,7 +61,7 @@ int sandbox_query(const Settings *settings, LauncherConnect *connect, uint64_t t
         r = exec_engine_query_sandbox(engine, on_info, &query);
         if (r < 0)
                 return r;
-        return sd_event_loop(event);
+        return event_loop_run(&(EventLoopParameters) { .event = event });
 }
 
 static void take_verdict(const ExecSandboxInfo *info, void *userdata) {

@@ -21,6 +21,7 @@
 #include "base/timeutil.h"
 #include "server/command.h"
 #include "server/daemon.h"
+#include "server/event-loop.h"
 #include "server/metrics.h"
 #include "server/notify.h"
 #include "server/reload.h"
@@ -323,48 +324,23 @@ static void service_reload(Service *s) {
 
 /* ---- Signals ---- */
 
-static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
-        (void) source;
-        (void) si;
-        stop(userdata);
-        return 0;
-}
-
-static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata) {
-        Service *s = userdata;
-
-        (void) source;
-        (void) si;
+static void hang_up(Service *s) {
         /* MONOTONIC_USEC belongs to Type=notify-reload; Type=notify ignores it. */
         (void) sd_notifyf(false, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_monotonic_usec());
         service_reload(s);
         (void) sd_notify(false, "READY=1");
         tell_status(s);
-        return 0;
 }
 
-static int watch_signals(Service *s) {
-        static const struct {
-                int number;
-                sd_event_signal_handler_t handler;
-        } signals[] = {
-                { SIGTERM, on_terminate },
-                { SIGINT,  on_terminate },
-                { SIGHUP,  on_hangup    },
-        };
-        sigset_t mask;
-        int r;
+static int on_signal(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
+        int number = event_loop_read_signal(fd);
 
-        (void) sigemptyset(&mask);
-        for (size_t i = 0; i < ELEMENTSOF(signals); i++)
-                (void) sigaddset(&mask, signals[i].number);
-        if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
-                return -errno;
-        for (size_t i = 0; i < ELEMENTSOF(signals); i++) {
-                r = sd_event_add_signal(s->event, NULL, signals[i].number, signals[i].handler, s);
-                if (r < 0)
-                        return r;
-        }
+        (void) source;
+        (void) revents;
+        if (number == SIGHUP)
+                hang_up(userdata);
+        else if (number > 0)
+                stop(userdata);
         return 0;
 }
 
@@ -416,6 +392,7 @@ static void on_ready(void *userdata) {
 }
 
 static int set_up(Service *s, char **reterr_message) {
+        static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
         DaemonParameters daemon = {
                 .settings = s->parameters.settings,
                 .launcher_socket_path = s->parameters.launcher_socket_path,
@@ -435,7 +412,11 @@ static int set_up(Service *s, char **reterr_message) {
         r = sd_event_set_watchdog(s->event, true);
         if (r < 0)
                 return r;
-        r = watch_signals(s);
+        r = event_loop_watch_signals(s->event, signals, ELEMENTSOF(signals), on_signal, s);
+        if (r < 0)
+                return r;
+        /* There may be no memory for one when it is needed. */
+        r = sd_event_add_time(s->event, &s->stop_timer, CLOCK_MONOTONIC, UINT64_MAX, 0, on_stop_deadline, s);
         if (r < 0)
                 return r;
         r = metrics_new(&s->metrics);
@@ -457,6 +438,13 @@ static int set_up(Service *s, char **reterr_message) {
                 return r;
         stored_results_restore(&s->parameters.sockets->results, daemon_runs(s->daemon));
         return daemon_prepare(s->daemon, on_ready, s);
+}
+
+static void on_lost_turn(void *userdata) {
+        Service *s = userdata;
+
+        for (size_t i = 0; i < s->n_listeners; i++)
+                listener_rearm(s->listeners[i]);
 }
 
 static void service_done(Service *s) {
@@ -486,7 +474,11 @@ int service_run(const ServiceParameters *p) {
         s.parameters = *p;
         r = set_up(&s, &message);
         if (r >= 0)
-                r = sd_event_loop(s.event);
+                r = event_loop_run(&(EventLoopParameters) {
+                                .event = s.event,
+                                .on_lost_turn = on_lost_turn,
+                                .userdata = &s,
+                });
         if (message)
                 log_error("%s", message);
         else if (r < 0)

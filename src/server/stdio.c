@@ -19,6 +19,7 @@
 #include "server/bridge.h"
 #include "server/command.h"
 #include "server/daemon.h"
+#include "server/event-loop.h"
 #include "server/stand-in.h"
 #include "server/system-socket.h"
 #include "transport/transport.h"
@@ -116,7 +117,7 @@ static int serve_client(sd_event *event, const Settings *settings, const StdioOp
         if (r < 0)
                 return log_error_errno(r, "Cannot use standard input and output");
 
-        r = sd_event_loop(event);
+        r = event_loop_run(&(EventLoopParameters) { .event = event });
         (void) line_transport_free(stdio.transport);
         return r < 0 ? log_error_errno(r, "The event loop failed") : r;
 }

@@ -14,6 +14,8 @@
 
 /* Of a client that does not take its answer; the library's own time is over by then. */
 #define STALLED_USEC_MAX (30 * USEC_PER_SEC)
+/* What is watched of both sockets. */
+#define EDGES (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
 void http_connection_unpair(HttpConnection *c) {
         assert(c);
@@ -136,11 +138,20 @@ static int make_pair(HttpConnection *c) {
                 return -errno;
         c->pair_fd = fds[0];
         c->library_fd = fds[1];
-        r = sd_event_add_io(c->server->listener.p.event, &c->pair_source, c->pair_fd,
-                            EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, on_pair, c);
+        r = sd_event_add_io(c->server->listener.p.event, &c->pair_source, c->pair_fd, EDGES, on_pair, c);
         if (r < 0)
                 http_connection_unpair(c);
         return r;
+}
+
+/* Edge-triggered, this is never nothing: whatever is so now is told as if it were new. */
+void http_connection_rearm(HttpConnection *c) {
+        assert(c);
+
+        if (c->pair_source)
+                (void) sd_event_source_set_io_events(c->pair_source, EDGES);
+        if (c->client_source)
+                (void) sd_event_source_set_io_events(c->client_source, EDGES);
 }
 
 HttpConnection* http_connection_find(HttpServer *s, int fd) {
@@ -343,9 +354,9 @@ int http_connection_new(HttpServer *s, int fd, const struct sockaddr *address) {
                 r = 0;
         }
         if (r >= 0)
-                r = sd_event_add_io(s->listener.p.event, &c->client_source, fd,
-                                    EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, on_client, c);
+                r = sd_event_add_io(s->listener.p.event, &c->client_source, fd, EDGES, on_client, c);
         if (r < 0) {
+                s->n_unpaired -= c->is_unpaired;
                 http_connection_unpair(c);
                 free(c->room);
                 free(c);

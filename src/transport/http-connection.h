@@ -60,6 +60,7 @@ void http_connection_end_soon(HttpConnection *c);
 void http_connection_unsettle(HttpConnection *c);
 void http_connections_settle(HttpServer *s); /* the library has run */
 void http_connection_drain(HttpConnection *c, bool is_due);
+void http_connection_rearm(HttpConnection *c); /* a turn of the event loop failed */
 void http_connection_sweep(HttpConnection *c, uint64_t now_usec); /* c may be invalid afterwards */
 
 /* It had its turn: it, and before it all others with its owner, go to the tail of the server's list. */

@@ -226,6 +226,11 @@ static Listener* http_free(Listener *l) {
         return NULL;
 }
 
+static void http_rearm(Listener *l) {
+        for (HttpConnection *c = ((HttpServer*) l)->connections; c; c = c->next)
+                http_connection_rearm(c);
+}
+
 static size_t http_n_sessions(const Listener *l) {
         return http_sessions_n(((const HttpServer*) l)->sessions);
 }
@@ -234,6 +239,7 @@ static const ListenerOps http_listener_ops = {
         .connected = http_connected,
         .drain = http_drain,
         .reloaded = http_reloaded,
+        .rearm = http_rearm,
         .n_sessions = http_n_sessions,
         .free = http_free,
 };

@@ -170,6 +170,13 @@ void listener_drain(Listener *l) {
         l->ops->drain(l);
 }
 
+void listener_rearm(Listener *l) {
+        assert(l);
+
+        if (l->ops->rearm)
+                l->ops->rearm(l);
+}
+
 size_t listener_n_connections(const Listener *l) {
         assert(l);
 

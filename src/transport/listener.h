@@ -20,6 +20,7 @@ typedef struct ListenerOps {
         void (*drain)(Listener *l);
         /* Who may no longer connect is let go: what runs for it is answered, and nothing of it stays. */
         void (*reloaded)(Listener *l, const ListenerParameters *before);
+        void (*rearm)(Listener *l); /* NULL: this kind watches nothing edge-triggered */
         size_t (*n_sessions)(const Listener *l); /* NULL: this kind has none */
         Listener* (*free)(Listener *l);
 } ListenerOps;

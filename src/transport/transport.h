@@ -93,6 +93,9 @@ int listen_tcp(const char *address, int *ret_fd, char **reterr_message);
  * Requests under way go on as they began. */
 void listener_reload(Listener *l, const Settings *settings, const Access *access);
 
+/* After a turn of the event loop that failed: what it had been told of connections is told again. */
+void listener_rearm(Listener *l);
+
 Listener* listener_free(Listener *l);
 DEFINE_CLEANUP(Listener*, listener_free);
 void listener_drain(Listener *l); /* stop accepting, answer what is in flight, close idle connections */

@@ -219,8 +219,8 @@ def test_lack_of_descriptors_is_survived():
         assert s.end() == 0
 
 
-def _lack_of_memory(room):
-    with serving() as s, concurrent.futures.ThreadPoolExecutor(4) as pool:
+def _lack_of_memory(room, n_clients=4):
+    with serving() as s, concurrent.futures.ThreadPoolExecutor(n_clients) as pool:
         assert s.exec("print(1)")["structuredContent"]["stdout"] == "1\n"
         pid = s.process.pid
         with open(f"/proc/{pid}/statm") as f:
@@ -233,7 +233,7 @@ def _lack_of_memory(room):
             p = Post(s, _call("#" * 900000, ident=i))
             return p.reply(), p.body
         refused = 0
-        for status, body in pool.map(big, range(12)):
+        for status, body in pool.map(big, range(3 * n_clients)):
             # Never a crash, never a connection that only ends, never a success without its output.
             refused += status == 503
             if status == 503:
@@ -254,6 +254,12 @@ def test_lack_of_memory_is_answered_and_survived():
 
 def test_lack_of_any_memory_is_answered_and_survived():
     assert _lack_of_memory(0) > 0
+
+
+def test_lack_of_memory_for_the_event_loop_is_survived_too():
+    # Each connection is something more for it to watch.
+    for _ in range(3):
+        assert _lack_of_memory(0, n_clients=40) > 0
 
 
 def _cpu_seconds(pid):

@@ -267,4 +267,58 @@ TEST(message_to_a_stream_is_accepted_and_answered_or_refused) {
         printf("# %u allocations, %u accepted\n", n - 1, n_accepted);
         ASSERT_TRUE(n_accepted >= 2 && n_accepted < n - 1);
 }
+
+/* A source that waits for its turn, and never gets it. */
+static int hold(Http *h, sd_event_source **ret) {
+        int r;
+
+        r = sd_event_add_defer(h->f.event, ret, NULL, NULL);
+        return r < 0 ? r : sd_event_source_set_enabled(*ret, SD_EVENT_OFF);
+}
+
+/* libsystemd has room for all that it watches, and in the queue of those who wait for their turn for nobody
+ * more. Returns how many hold its places. */
+static size_t fill_queue(Http *h, sd_event_source **sources, size_t n_max) {
+        size_t n = 0;
+        int r = 0;
+
+        while (r >= 0 && n < n_max) {
+                fault_begin(1, /* is_for_good= */ true); /* after the source itself */
+                r = hold(h, &sources[n]);
+                (void) fault_end();
+                n += r >= 0;
+        }
+        ASSERT_EQ_INT(r, -ENOMEM);
+        return n;
+}
+
+TEST(request_is_answered_that_came_in_a_turn_without_memory) {
+        const Scenario ping = { LINE, PING, false, PONG }, rest = { "", NULL, false, PONG };
+        sd_event_source *sources[1024];
+        size_t n = 0;
+        int fd, r;
+        Http h;
+
+        http_init(&h, true, NULL);
+        fd = http_connect(&h);
+        ask(&h, fd, &ping);
+        for (; n < 200; n++)
+                ASSERT_TRUE(hold(&h, &sources[n]) >= 0);
+        (void) fixture_run(&h.f);
+        n += fill_queue(&h, &sources[n], ELEMENTSOF(sources) - n);
+
+        ASSERT_EQ_INT(send(fd, LINE BODY, strlen(LINE BODY), MSG_NOSIGNAL), (ssize_t) strlen(LINE BODY));
+        fault_begin(0, /* is_for_good= */ true);
+        r = sd_event_run(h.f.event, 20 * USEC_PER_SEC);
+        ASSERT_TRUE(fault_end());
+        ASSERT_EQ_INT(r, -ENOMEM);
+        while (n > 0)
+                (void) sd_event_source_unref(sources[--n]);
+
+        listener_rearm(h.listener);
+        ask(&h, fd, &rest);
+        ASSERT_CONTAINS(reply, PONG);
+        (void) safe_close(fd);
+        http_done(&h);
+}
 #endif
