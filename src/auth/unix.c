@@ -49,12 +49,14 @@ static int user_entry_get(uid_t uid, UserEntry *u) {
                 if (n_bytes > DATABASE_ENTRY_BYTES_MAX)
                         return -ERANGE;
         }
+        if (error == ENOMEM)
+                return -ENOMEM;
         u->is_known = error == 0 && found;
         return 0;
 }
 
-/* The gid of a group by name; false when there is none. */
-static bool group_gid(const char *name, gid_t *ret) {
+/* The gid of a group by name. Returns 1, 0 when there is none, or -ENOMEM. */
+static int group_gid(const char *name, gid_t *ret) {
         _cleanup_free_ char *storage = NULL;
         struct group entry, *found = NULL;
         size_t n_bytes = 4096;
@@ -64,20 +66,22 @@ static bool group_gid(const char *name, gid_t *ret) {
                 free(storage);
                 storage = malloc(n_bytes);
                 if (!storage)
-                        return false;
+                        return -ENOMEM;
                 error = getgrnam_r(name, &entry, storage, n_bytes, &found);
                 n_bytes *= 2;
         } while (error == ERANGE && n_bytes <= DATABASE_ENTRY_BYTES_MAX);
 
+        if (error == ENOMEM)
+                return -ENOMEM;
         if (error != 0 || !found)
-                return false;
+                return 0;
         *ret = entry.gr_gid;
-        return true;
+        return 1;
 }
 
 static int user_groups(const UserEntry *u, gid_t **ret, size_t *ret_n) {
         _cleanup_free_ gid_t *groups = NULL;
-        int n_allocated = 64, n;
+        int n_allocated = 64, n, r;
 
         for (;;) {
                 free(groups);
@@ -85,7 +89,12 @@ static int user_groups(const UserEntry *u, gid_t **ret, size_t *ret_n) {
                 if (!groups)
                         return -ENOMEM;
                 n = n_allocated;
-                if (getgrouplist(u->entry.pw_name, u->entry.pw_gid, groups, &n) >= 0)
+                errno = 0;
+                r = getgrouplist(u->entry.pw_name, u->entry.pw_gid, groups, &n);
+                /* It also succeeds with those groups that it could read. */
+                if (errno == ENOMEM)
+                        return -ENOMEM;
+                if (r >= 0)
                         break;
                 /* n is what it would take now; the database may change meanwhile, so at least double. */
                 n_allocated = MAX_OF(n_allocated * 2, n);
@@ -122,9 +131,10 @@ static int is_in_allowed_group(const Settings *s, const UserEntry *u) {
         for (char **name = s->allow_groups; *name; name++) {
                 gid_t gid;
 
-                if (!group_gid(*name, &gid))
-                        continue;
-                for (size_t i = 0; i < n_groups; i++)
+                r = group_gid(*name, &gid);
+                if (r < 0)
+                        return r;
+                for (size_t i = 0; r > 0 && i < n_groups; i++)
                         if (groups[i] == gid)
                                 return 1;
         }
@@ -166,7 +176,10 @@ static int refusal(const Settings *s, uid_t uid, const UserEntry *u, char **rete
         else
                 (void) snprintf(name, sizeof(name), "uid %lu", (unsigned long) uid);
 
-        if (u->is_known && group && group_gid(group, &gid)) {
+        r = u->is_known && group ? group_gid(group, &gid) : 0;
+        if (r < 0)
+                return r;
+        if (r > 0) {
                 r = str_quote_for_shell(u->entry.pw_name, &user_word);
                 if (r >= 0)
                         r = str_quote_for_shell(group, &group_word);
