@@ -138,7 +138,8 @@ static int set_owner(const TokenFile *f, int fd) {
         return 0;
 }
 
-static int replace_file(const TokenFile *f, const Buffer *text) {
+/* Everything that may fail, but for giving the file its name. */
+static int write_beside(const TokenFile *f, const Buffer *text, char **ret_temporary) {
         _cleanup_close_ int fd = -EBADF;
         _cleanup_free_ char *temporary = NULL;
         char id[RANDOM_HEX_ID_CHARS + 1];
@@ -155,11 +156,22 @@ static int replace_file(const TokenFile *f, const Buffer *text) {
         r = set_owner(f, fd);
         if (r >= 0)
                 r = fd_write_all(fd, text->data, text->n_bytes);
-        if (r >= 0 && (fsync(fd) < 0 || renameat(f->dir_fd, temporary, f->dir_fd, f->name) < 0))
+        if (r >= 0 && fsync(fd) < 0)
                 r = -errno;
         if (r < 0)
                 (void) unlinkat(f->dir_fd, temporary, 0);
         else
+                *ret_temporary = TAKE_PTR(temporary);
+        return r;
+}
+
+static int put_in_place(const TokenFile *f, const char *temporary) {
+        int r = 0;
+
+        if (renameat(f->dir_fd, temporary, f->dir_fd, f->name) < 0) {
+                r = -errno;
+                (void) unlinkat(f->dir_fd, temporary, 0);
+        } else
                 (void) fsync(f->dir_fd); /* it is in place all the same */
         return r;
 }
@@ -258,7 +270,7 @@ static int read_token(char **ret) {
         return 0;
 }
 
-/* Before it is stored: a token that nobody was told must not be in effect. */
+/* Before it is in effect, for one that nobody was told of must not be; and not before that is sure. */
 static int show_token(const char *token) {
         errno = 0;
         puts(token);
@@ -270,13 +282,33 @@ static int show_token(const char *token) {
         return COMMAND_OK;
 }
 
+/* shown: the token that is told on the way, or NULL. */
+static int store(const TokenFile *f, const Buffer *text, const char *shown) {
+        _cleanup_(access_freep) Access *after = NULL;
+        _cleanup_free_ char *temporary = NULL;
+        int r;
+
+        /* Neither we nor the service could read one with an entry too many. */
+        if (parse(f->path, text->n_bytes > 0 ? text->data : "", &after) != COMMAND_OK)
+                return COMMAND_FAILED;
+        r = write_beside(f, text, &temporary);
+        if (r >= 0 && shown && show_token(shown) != COMMAND_OK) {
+                (void) unlinkat(f->dir_fd, temporary, 0);
+                return COMMAND_FAILED;
+        }
+        if (r >= 0)
+                r = put_in_place(f, temporary);
+        if (r < 0)
+                return complain(r, "Cannot write", f->path);
+        reload_service(f);
+        return COMMAND_OK;
+}
+
 static int token_add(const TokenOptions *o) {
         _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF };
-        _cleanup_(access_freep) Access *after = NULL;
         _cleanup_buffer_ Buffer b = BUFFER_INIT(ACCESS_FILE_BYTES_MAX);
         AccessEntry entry = o->entry;
         char *token = NULL;
-        bool is_right;
         int r;
 
         r = open_file(&f, o->file, /* is_for_change= */ true);
@@ -294,19 +326,10 @@ static int token_add(const TokenOptions *o) {
         r = copy_without(&f, entry.name, &b);
         if (r >= 0)
                 r = access_write_entry(&entry, &b);
-        /* Neither we nor the service could read one with an entry too many. */
-        is_right = r >= 0 && parse(f.path, b.data, &after) == COMMAND_OK &&
-                   (o->from_stdin || show_token(token) == COMMAND_OK);
+        r = r < 0 ? complain(r, "Cannot write", f.path) : store(&f, &b, o->from_stdin ? NULL : token);
         explicit_bzero(token, strlen(token));
         free(token);
-        if (r >= 0 && !is_right)
-                return COMMAND_FAILED;
-        if (r >= 0)
-                r = replace_file(&f, &b);
-        if (r < 0)
-                return complain(r, "Cannot write", f.path);
-        reload_service(&f);
-        return COMMAND_OK;
+        return r;
 }
 
 static int token_remove(const TokenOptions *o) {
@@ -322,12 +345,7 @@ static int token_remove(const TokenOptions *o) {
                 return COMMAND_FAILED;
         }
         r = copy_without(&f, o->entry.name, &b);
-        if (r >= 0)
-                r = replace_file(&f, &b);
-        if (r < 0)
-                return complain(r, "Cannot write", f.path);
-        reload_service(&f);
-        return COMMAND_OK;
+        return r < 0 ? complain(r, "Cannot write", f.path) : store(&f, &b, NULL);
 }
 
 static void print_limits(const AccessEntry *e) {

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -71,6 +72,8 @@ def test_token_command_makes_lists_and_removes():
         assert run("token", "remove", "ci", "--file", str(file)).returncode == 0
         assert run("token", "remove", "ci", "--file", str(file)).returncode == 1
         assert "token ci" not in file.read_text() and "token front" in file.read_text()
+        file.write_text("token last sha256:" + "0" * 64)
+        assert run("token", "remove", "last", "--file", str(file)).returncode == 0 and file.read_bytes() == b""
         assert os.listdir(where) == ["tokens"]
 
 
@@ -95,6 +98,16 @@ def test_token_that_cannot_be_shown_is_not_stored():
         command = [harness.MCP_EXEC, "token", "add", "ci", "--file", str(where / "tokens")]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=harness.environment())
         assert done.returncode == 1 and b"Nothing was done" in done.stderr and b"No space left" in done.stderr, done
+        assert os.listdir(where) == []
+
+
+def test_token_that_cannot_be_stored_is_not_shown():
+    with harness.directory() as where:
+        limit = resource.RLIMIT_FSIZE
+        command = [harness.MCP_EXEC, "token", "add", "ci", "--file", str(where / "tokens")]
+        done = subprocess.run(command, capture_output=True, env=harness.environment(),
+                              preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(limit, (1, 1))))
+        assert (done.returncode, done.stdout) == (1, b"") and b"File too large" in done.stderr, done
         assert os.listdir(where) == []
 
 
