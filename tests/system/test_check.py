@@ -3,7 +3,9 @@
 
 import json
 import os
+import pathlib
 import shlex
+import tempfile
 import time
 
 from lib import (CONF_DROPIN, SOCKETS, configured, minimal_environment, needs, sh, show, start_sockets, stop_services,
@@ -29,6 +31,39 @@ def test_check_of_a_member_uses_the_service():
         sh(["gpasswd", "-d", "alice", "mcp-exec"])
     assert status == 0 and items["service"]["verdict"] == "ok", items
     assert "user manager" not in items and items["run"]["verdict"] == "ok", items
+
+
+def _checked_with_a_mistake_of_their_own(user):
+    with tempfile.TemporaryDirectory() as home:
+        os.chmod(home, 0o755)
+        file = pathlib.Path(home, "mcp-exec", "mcp-exec.conf")
+        file.parent.mkdir()
+        file.write_text("[Exec]\nMaxParallel=many\n")
+        done = sh(["mcp-exec", "check", "--json"], user=user, env=minimal_environment(user) | {"XDG_CONFIG_HOME": home}, check=False)
+    items = {item["name"]: item for item in json.loads(done.stdout)}
+    assert done.returncode == 1 and list(items)[0] == "settings", items
+    assert items["settings"]["detail"] == f'{file}:2: MaxParallel=: "many" is not a number (no server that reads it can start)', items
+    return items
+
+
+def test_check_of_a_member_with_a_mistake_of_their_own_goes_on():
+    sh(["gpasswd", "-a", "alice", "mcp-exec"])
+    try:
+        items = _checked_with_a_mistake_of_their_own("alice")
+    finally:
+        sh(["gpasswd", "-d", "alice", "mcp-exec"])
+    assert items["service"]["verdict"] == items["run"]["verdict"] == "ok", items
+    assert [name for name, row in items.items() if row["verdict"] == "fail"] == ["settings"], items
+
+
+@needs("user-manager-257")
+def test_check_of_a_stranger_with_a_mistake_of_their_own_names_it_once():
+    items = _checked_with_a_mistake_of_their_own("bob")
+    assert items["service"]["verdict"] == "warn" and items["user manager"]["verdict"] == "ok", items
+    # What AllowGroups= would be without the mistake is not known.
+    assert "gpasswd" not in items["service"]["remedy"] and "AllowUsers=" in items["service"]["remedy"], items
+    assert not {"launcher", "run", "sets"} & set(items), items
+    assert [name for name, row in items.items() if row["verdict"] == "fail"] == ["settings"], items
 
 
 def test_check_says_why_no_packages_can_be_prepared():
