@@ -85,6 +85,12 @@ def printable(text, n_max=MESSAGE_MAX):
     return text if len(text) <= n_max else text[:n_max - 1] + "…"
 
 
+def end_of(text, n_max):
+    """printable(), of the end: a compiler says last why it gives up."""
+    text = printable(text, 2 * LOG_BYTES_MAX)
+    return text if len(text) <= n_max else "…" + text[1 - n_max:]
+
+
 def shown(text, n_max=80):
     """A part of hostile text, inside a sentence."""
     return "'" + printable(text, n_max) + "'"
@@ -153,7 +159,7 @@ def error_answer(error, what):
 
 
 def run_child(command, directory, environment, seconds, **more):
-    """Runs a program for so long. Returns its status, negative for a signal, and the start of its stderr."""
+    """Runs a program for so long. Returns its status, negative for a signal, and its stderr; of much the start and the end."""
     with open(environment["TMPDIR"] + "/log", "w+b") as log:
         child = subprocess.Popen(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL, stderr=log, start_new_session=True, **more)
@@ -163,8 +169,14 @@ def run_child(command, directory, environment, seconds, **more):
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
             status = -signal.SIGKILL
+        n_bytes = log.seek(0, os.SEEK_END)
         log.seek(0)
-        return status, log.read(LOG_BYTES_MAX).decode(errors="replace")
+        said = log.read(LOG_BYTES_MAX if n_bytes <= LOG_BYTES_MAX else LOG_BYTES_MAX // 2)
+        if n_bytes > LOG_BYTES_MAX:
+            log.seek(n_bytes - LOG_BYTES_MAX // 2)
+            # From a line's beginning, for half of a secret would not be known as one.
+            said += b"\n" + log.read(LOG_BYTES_MAX // 2).partition(b"\n")[2]
+        return status, said.decode(errors="replace")
 
 
 def uv_environment(work):

@@ -111,6 +111,17 @@ def test_a_source_is_built_only_where_that_is_allowed():
         equal(done.stdout, b"None\n")
 
 
+def test_a_build_that_fails_tells_its_last_words():
+    """Only its first were told, which never are the reason."""
+    code = "for i in range(10000): print('copying', i)\nraise RuntimeError('there is no compiler')"
+    with wheels.Index().add(sources.distribution("mx-fails", code)) as index, prefix() as p:
+        answer, _ = p.fetch(["mx-fails"], index_url=index.url, allow_source_builds=True)
+        equal((answer["error"]["kind"], p.names()), ("no-wheel", []))
+        contains(answer["error"]["message"], "mx-fails could not be built from its source: …")
+        contains(answer["error"]["message"], "copying 9999 Traceback")
+        contains(answer["error"]["message"], "RuntimeError: there is no compiler")
+
+
 def secure(p, **more):
     """(an index that speaks TLS, what an order needs for it)"""
     rig.need("openssl")
