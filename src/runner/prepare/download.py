@@ -28,6 +28,7 @@ class Package:
 
     def __init__(self, name, version, url, file, sha256, size):
         self.name, self.version, self.url, self.file, self.sha256, self.size = name, version, url, file, sha256, size
+        self.n_counted = 0      # of its file, in what all of them are so far
 
     def facts(self):
         return {"name": self.name, "version": self.version, "file": self.file, "sha256": self.sha256,
@@ -148,6 +149,7 @@ class Downloader:
             request.add_unredirected_header("Authorization", "Basic " + self.credentials[host])
         digest = hashlib.sha256()
         n_bytes = 0
+        self.count(package, 0)
         with self.opener.open(request, timeout=min(20, self.seconds_left())) as response:
             self.go_on()
             path = directory + "/" + package.file
@@ -156,7 +158,7 @@ class Downloader:
                 while data := response.read1(CHUNK_BYTES):
                     self.go_on()
                     n_bytes += len(data)
-                    self.count(package, n_bytes, len(data))
+                    self.count(package, n_bytes)
                     digest.update(data)
                     view = memoryview(data)
                     while view:
@@ -177,9 +179,11 @@ class Downloader:
             raise Failed("internal", "stopped")
         self.seconds_left()
 
-    def count(self, package, n_bytes, n_more):
+    def count(self, package, n_bytes):
         with self.lock:
-            self.n_bytes += n_more
+            # What came of a transfer that broke off is no part of what all files are together.
+            self.n_bytes += n_bytes - package.n_counted
+            package.n_counted = n_bytes
             if n_bytes > self.order["max_wheel_bytes"]:
                 raise Failed("too-large", f"The file of {package.name} is larger than the "
                              f"{self.order['max_wheel_bytes'] >> 20} MiB that are allowed.")

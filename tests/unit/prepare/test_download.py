@@ -3,6 +3,7 @@
 """fetch: downloads from servers that do not keep to anything. uv is played."""
 
 import contextlib
+import itertools
 import socket
 import tempfile
 import threading
@@ -72,6 +73,35 @@ def test_a_handshake_that_breaks_off_says_nothing_of_a_certificate():
                                            internal_hosts=["127.0.0.1"])
                 equal((answer["error"]["kind"], names), ("index", []))
                 contains(answer["error"]["message"], "127.0.0.1 cannot be reached (")
+
+
+@contextlib.contextmanager
+def breaking_off_once(content):
+    """The port of a server whose first transfer ends before its end."""
+    def serve():
+        with contextlib.suppress(OSError):
+            for n in itertools.count():
+                with listener.accept()[0] as connection:
+                    connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content))
+                    connection.sendall(content if n else content[:-1])
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_transfer_that_broke_off_does_not_count_twice():
+    """The second one was "larger than the MiB that are allowed"."""
+    with wheels.Index() as index:
+        index.add(wheels.wheel("mx-one"))
+        ((file, content),) = index.files.items()
+        with breaking_off_once(content) as port:
+            answer, names = fetch_lock(index, lock_of(index, file, url=f"http://127.0.0.1:{port}/{file}"),
+                                       internal_hosts=["127.0.0.1"], max_total_bytes=len(content) + 1)
+            equal((answer.get("error"), names), (None, [".lock", ".wheels"]))
+            equal(answer["download_bytes"], len(content))
 
 
 def test_a_certificate_that_is_not_trusted():
