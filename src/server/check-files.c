@@ -4,6 +4,7 @@
  * again. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -28,15 +29,65 @@ static bool is_serving(const CheckContext *c) {
         return streq(active, "active") || streq(active, "reloading");
 }
 
+/* ---- As the service sees it ---- */
+
+/* Of its own groups root has no need. */
+static void become_root_again(CheckContext *c) {
+        if (seteuid(0) < 0 || setegid(0) < 0 || setgroups(0, NULL) < 0)
+                check_report_break(&c->report, -errno);
+}
+
+/* root reads what the service may not, and would find nothing wrong with it. */
+static bool become_service(CheckContext *c) {
+        const struct passwd *p = getpwnam(SERVICE_USER);
+
+        if (geteuid() != 0 || !p)
+                return false;
+        if (initgroups(p->pw_name, p->pw_gid) < 0) /* as in some containers */
+                return false;
+        if (setegid(p->pw_gid) >= 0 && seteuid(p->pw_uid) >= 0)
+                return true;
+        become_root_again(c);
+        return false;
+}
+
+/* ---- Mistakes ---- */
+
+/* "PATH: Permission denied", where PATH may be a directory, or below one that is shut. */
+static int open_up(CheckContext *c, const char *message, char **ret) {
+        const char *end = strstr(message, ": ");
+        _cleanup_free_ char *path = NULL;
+        bool is_service;
+        struct stat st;
+
+        path = strndup(message, end ? (size_t) (end - message) : strlen(message));
+        if (!path)
+                return -ENOMEM;
+        is_service = become_service(c);
+        for (char *slash = *path ? strchr(path + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
+                *slash = 0;
+                if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)
+                        break;
+                *slash = '/';
+        }
+        if (is_service)
+                become_root_again(c);
+        if (stat(path, &st) >= 0 && S_ISDIR(st.st_mode))
+                return str_printf(ret, "Let the user " SERVICE_USER " read and enter %s, as everybody may "
+                                       "(root:root, mode 0755)", path);
+        return str_copy(ret, "Let the user " SERVICE_USER " read it, as everybody may (root:root, mode "
+                             "0644)");
+}
+
 /* In a file of the service's. */
 static void add_mistake(CheckContext *c, const char *name, const char *message) {
-        bool is_closed = strstr(message, strerrordesc_np(EACCES));
-        _cleanup_free_ char *remedy = NULL;
+        _cleanup_free_ char *first = NULL, *remedy = NULL;
+        int r = 0;
 
-        if (str_printf(&remedy, "%s%s",
-                       is_closed ? "Let the user " SERVICE_USER " read it, as everybody may (root:root, "
-                                   "mode 0644)" :
-                                   "Correct it",
+        if (strstr(message, strerrordesc_np(EACCES)))
+                r = open_up(c, message, &first);
+        if (r < 0 ||
+            str_printf(&remedy, "%s%s", first ?: "Correct it",
                        is_serving(c) ? ", then \"systemctl reload mcp-exec.service\"." :
                                        "; the next client then starts the service.") < 0)
                 check_report_break(&c->report, -ENOMEM);
@@ -68,28 +119,6 @@ static void add_mistake_of_settings(CheckContext *c) {
                 check_add(&c->report, CHECK_FAIL, "settings", "Correct this variable, or unset it.",
                           "%s (the system service does not read this variable; a server that does runs "
                           "no program)", c->mistake);
-}
-
-/* ---- As the service sees it ---- */
-
-/* Of its own groups root has no need. */
-static void become_root_again(CheckContext *c) {
-        if (seteuid(0) < 0 || setegid(0) < 0 || setgroups(0, NULL) < 0)
-                check_report_break(&c->report, -errno);
-}
-
-/* root reads what the service may not, and would find nothing wrong with it. */
-static bool become_service(CheckContext *c) {
-        const struct passwd *p = getpwnam(SERVICE_USER);
-
-        if (geteuid() != 0 || !p)
-                return false;
-        if (initgroups(p->pw_name, p->pw_gid) < 0) /* as in some containers */
-                return false;
-        if (setegid(p->pw_gid) >= 0 && seteuid(p->pw_uid) >= 0)
-                return true;
-        become_root_again(c);
-        return false;
 }
 
 int check_configuration(CheckContext *c, Settings **ret) {

@@ -255,6 +255,17 @@ def test_files_that_root_alone_may_read_are_found_before_the_service_starts_agai
         items = check()
         assert list(items)[0] == "settings" and items["settings"]["detail"].startswith(f"{CONF_DROPIN}: "), items
         assert "Let the user mcp-exec read it" in items["settings"]["remedy"], items
+        CONF_DROPIN.chmod(0o644)
+        # It is the directory, and a mode for files would shut it even for others.
+        for directory in (CONF_DROPIN.parent, CONF_DROPIN.parents[1]):
+            directory.chmod(0o700)
+            try:
+                row = check()["settings"]
+            finally:
+                directory.chmod(0o755)
+            assert row["verdict"] == "fail" and "Permission denied" in row["detail"], row
+            assert f"read and enter {directory}, as everybody may (root:root, mode 0755)" in row["remedy"], row
+        assert "settings" not in check()
 
 
 def test_token_that_is_added_to_a_file_of_roots_group_leaves_it_to_be_read_by_the_service():
