@@ -81,7 +81,7 @@ static int open_up(CheckContext *c, const char *message, char **ret) {
 
 /* In a file of the service's. */
 static void add_mistake(CheckContext *c, const char *name, const char *message) {
-        _cleanup_free_ char *first = NULL, *remedy = NULL;
+        _cleanup_free_ char *first = NULL, *remedy = NULL, *other = NULL;
         int r = 0;
 
         if (strstr(message, strerrordesc_np(EACCES)))
@@ -89,12 +89,20 @@ static void add_mistake(CheckContext *c, const char *name, const char *message) 
         if (r < 0 ||
             str_printf(&remedy, "%s%s", first ?: "Correct it",
                        is_serving(c) ? ", then \"systemctl reload mcp-exec.service\"." :
-                                       "; the next client then starts the service.") < 0)
+                       system_unit_is_up(&c->units, SYSTEM_UNIT_SOCKET) ?
+                                       "; the next client then starts the service." :
+                                       ".") < 0)
                 check_report_break(&c->report, -ENOMEM);
         check_add(&c->report, CHECK_FAIL, name, remedy, "%s%s", message,
                   is_serving(c) ? " (the service goes on with what it read before; once it ends, it cannot "
                                   "start again)" :
                                   " (the service cannot start)");
+
+        /* One cause, one remedy. */
+        if (c->is_service_broken &&
+            str_printf(&other, "First what is named for the %s.", name) >= 0)
+                check_set_remedy(&c->report, "service", other);
+        c->is_service_broken = false;
 }
 
 bool check_mistake_is_of_service(const CheckContext *c) {

@@ -107,6 +107,7 @@ int check_service(CheckContext *c, int *ret_fd) {
         else if (r == SYSTEM_SOCKET_E_FAILED && check_mistake_is_of_service(c))
                 r = str_copy(&remedy, "First what is named for the settings.");
         else {
+                c->is_service_broken = r == SYSTEM_SOCKET_E_FAILED;
                 r = system_units_remedy(&c->units, r, c->uid == 0, &remedy);
                 c->has_unit_remedy = remedy;
         }

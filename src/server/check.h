@@ -26,6 +26,7 @@ typedef struct CheckContext {
         bool has_user_manager;
         bool has_unit_remedy;    /* the service has one by which the units are repaired */
         bool is_socket_away;     /* as in SystemUnitsSymptoms */
+        bool is_service_broken;  /* it answers and does not serve; perhaps for a mistake in its files */
         bool knows_launcher;     /* hello is valid */
         WireHello hello;
         SystemUnits units;

@@ -279,6 +279,7 @@ def test_service_that_cannot_start_says_one_cause_and_serves_the_first_client_af
             _says_one_thing(user, "systemctl restart mcp-exec.service")
         items = check()
         assert items["tokens"]["verdict"] == "fail" and items["tokens"]["detail"].startswith(f"{TOKENS}:1: "), items
+        assert items["service"]["remedy"] == "First what is named for the tokens.", items
         # A client that calls all the time is no obstacle.
         for _ in range(3):
             assert run(check=False).returncode == 125
