@@ -21,8 +21,8 @@
 
 #define MESSAGE \
         "mcp-exec cannot start: its configuration has a mistake, or something it needs is missing. The " \
-        "administrator finds it with \"journalctl -u mcp-exec\". Once it is repaired, the next client is " \
-        "served; without one: systemctl restart mcp-exec.service"
+        "administrator finds it with \"mcp-exec check\" or \"journalctl -u mcp-exec\". Once it is " \
+        "repaired, the next client is served; without one: systemctl restart mcp-exec.service"
 
 /* Starts are this far apart, however many clients come. */
 #define SPACING_USEC (1 * USEC_PER_SEC)

@@ -21,7 +21,8 @@
 #include "base/macro.h"
 #include "base/strv.h"
 #include "base/timeutil.h"
-#include "json/json.h"
+#include "mcp/mcp.h"
+#include "mcp/message.h"
 #include "server/bridge-handshake.h"
 #include "server/bridge.h"
 #include "server/client-lines.h"
@@ -48,12 +49,12 @@
  * so long each call may wait for it; what takes longer has at most half of our time. */
 #define LOOK_USEC (100 * USEC_PER_MSEC)
 
-/* A stand-in that ends so often without having answered anything is not started for the same lines again. */
+/* So many servers may end, one after the other, without having answered anything of the same lines. */
 #define FRUITLESS_MAX 3
 
 #define LOST_MESSAGE(server) \
-        "The " server " ended before it answered. Whether the call was carried out is not known; send it " \
-        "again if that does no harm."
+        "The " server " ended the conversation before it answered. Whether the call was carried out is " \
+        "not known; send it again if that does no harm."
 
 enum { POLL_STDIN, POLL_STDOUT, POLL_SERVICE, POLL_SIGNALS, _POLL_MAX };
 
@@ -61,11 +62,12 @@ typedef struct Bridge {
         const char *path;
         const BridgeServers *servers;
         BridgePeer peer;     /* to which service_fd leads, or led */
-        unsigned n_fruitless; /* stand-ins in a row that answered nothing */
+        unsigned n_fruitless; /* servers in a row that answered nothing */
         uint64_t next_look_usec;
         int service_fd, signal_fd;
         bool has_shut_down;
-        bool is_refused;     /* the service takes no more: it is stopping */
+        bool is_gone;        /* the service takes no more */
+        bool is_stopping;    /* it takes no more calls */
         bool is_absent;      /* it was not there when last asked */
         bool has_looked;     /* for somebody who takes the first line */
         uint64_t end_usec;   /* after the client's end of file */
@@ -110,8 +112,17 @@ static bool wants_replies(const Bridge *b) {
         return b->service_fd >= 0 && out_queue_n_bytes(&b->to_client) < QUEUE_BYTES_MAX;
 }
 
+/* A service that stops still hears of its calls. Another one is made again with the next, if it is kept. */
+static bool must_wait(const Bridge *b) {
+        return b->is_gone ||
+               (b->is_stopping && b->n_sent == 0 &&
+                (b->input.n_first == 0 || client_lines_is_batch(&b->input) ||
+                 (client_lines_is_call(&b->input) &&
+                  !pending_calls_have_room(&b->calls, b->input.n_first))));
+}
+
 static bool has_output(const Bridge *b) {
-        return b->service_fd >= 0 && !b->is_refused &&
+        return b->service_fd >= 0 && !must_wait(b) &&
                (b->handshake.replay.n_bytes > 0 || b->input.n_first > 0 ||
                 (b->input.is_overlong && b->input.bytes.n_bytes > 0));
 }
@@ -121,21 +132,25 @@ static void input_ended(Bridge *b) {
         client_lines_end(&b->input);
 }
 
-/* The beginning of the line is lost. */
-static void fail_overlong(Bridge *b) {
-        log_error("The system service ended while it was sent a message that is longer than it takes");
-        b->exit_status = COMMAND_FAILED;
+/* The beginning of a line is lost, which no server would have taken. */
+static int drop_line(Bridge *b, const char *message) {
+        int r;
+
+        r = mcp_error_reply(NULL, 0, MCP_ERROR_UNAVAILABLE, message, &b->to_client.buffer);
+        client_lines_skip(&b->input);
+        b->n_sent = 0;
+        return r < 0 ? r : buffer_append_str(&b->to_client.buffer, "\n");
 }
 
-/* What is not answered: a call that was perhaps carried out gets an error, all else goes to the next one. */
+/* A call that was perhaps carried out gets an error. All else goes to the next, unless it ends them all. */
 static int settle_calls(Bridge *b) {
         _cleanup_buffer_ Buffer again = BUFFER_INIT(0);
         const char *message = b->peer == BRIDGE_SERVICE ? LOST_MESSAGE("system service") :
                                                           LOST_MESSAGE("server");
         int r;
 
-        if (b->peer == BRIDGE_STAND_IN && b->n_fruitless < FRUITLESS_MAX)
-                pending_calls_retry(&b->calls);
+        if (b->n_fruitless < FRUITLESS_MAX)
+                pending_calls_retry(&b->calls, /* all= */ b->peer == BRIDGE_STAND_IN);
         r = pending_calls_end(&b->calls, message, &again, &b->to_client.buffer);
         return r >= 0 && again.n_bytes > 0 ? client_lines_put_back(&b->input, &again) : r;
 }
@@ -155,29 +170,30 @@ static int service_lost(Bridge *b) {
         }
         log_info("%s ended the conversation; the next request starts another",
                  b->peer == BRIDGE_SERVICE ? "The system service" : "Our own server");
-        b->n_fruitless += b->peer == BRIDGE_STAND_IN;
+        b->n_fruitless += b->calls.n > 0;
         r = settle_calls(b);
-        if (b->input.is_overlong)
-                fail_overlong(b);
-        return r;
+        if (r < 0 || !b->input.is_overlong)
+                return r;
+        return drop_line(b, "A message is longer than any server takes. Send less at once.");
 }
 
 static int lead_to(Bridge *b, int fd, BridgePeer peer) {
         b->service_fd = fd;
         b->peer = peer;
-        b->is_refused = b->has_shut_down = false;
+        b->is_gone = b->is_stopping = b->has_shut_down = false;
         b->is_absent = peer != BRIDGE_SERVICE;
         return handshake_replay(&b->handshake);
 }
 
 static bool is_ping(const Bridge *b, const char **ret_id, size_t *ret_bytes) {
         return handshake_is_done(&b->handshake) && client_lines_has_method(&b->input, "\"ping\"") &&
-               json_raw_member(b->input.bytes.data, b->input.n_first, "id", ret_id, ret_bytes) > 0;
+               mcp_message_raw_id(b->input.bytes.data, b->input.n_first, ret_id, ret_bytes);
 }
 
 static bool is_time_to_look(const Bridge *b) {
         return b->peer == BRIDGE_STAND_IN && b->service_fd >= 0 && b->n_sent == 0 && !b->has_looked &&
-               client_lines_may_call(&b->input) && now_monotonic_usec() >= b->next_look_usec;
+               !b->input.is_overlong && now_monotonic_usec() >= b->next_look_usec &&
+               (client_lines_is_call(&b->input) || client_lines_is_batch(&b->input));
 }
 
 /* A stand-in has carried out nothing, so what it has not answered yet can be sent to the next one. */
@@ -272,29 +288,38 @@ static int reconnect(Bridge *b) {
                 log_info("Connected to the system service again");
                 return lead_to(b, fd, BRIDGE_SERVICE);
         }
-        if (b->input.is_overlong) {
-                fail_overlong(b);
-                return 0;
-        }
         b->is_absent = true;
         fd = b->servers->replace(b->servers->userdata, r, reason ?: strerror(-r), &peer);
         b->has_looked = true;
         return fd < 0 ? refuse_lines(b, reason ?: strerror(-r)) : lead_to(b, fd, peer);
 }
 
-static void handle_client(Bridge *b, const struct pollfd *fds) {
+/* Where the line that comes is what takes the memory, it is dropped; else what waits goes first. */
+static int take_without_memory(Bridge *b) {
+        if (b->input.n_first > 0 || b->input.is_overlong || b->input.bytes.n_bytes < CHUNK_BYTES)
+                return -ENOMEM;
+        log_oom();
+        return drop_line(b, MCP_NO_MEMORY);
+}
+
+static int handle_client(Bridge *b, const struct pollfd *fds) {
         ssize_t n;
+        int r = 0;
 
         if (fds[POLL_STDIN].revents) {
                 n = fill(&b->input.bytes, STDIN_FILENO);
-                if (n <= 0 && n != -EAGAIN)
+                if (n == -ENOMEM)
+                        r = take_without_memory(b);
+                else if (n <= 0 && n != -EAGAIN)
                         input_ended(b);
                 client_lines_find(&b->input);
         }
         if ((fds[POLL_STDOUT].revents & POLLOUT) && out_queue_flush(&b->to_client) < 0)
                 b->exit_status = COMMAND_OK; /* the client is gone */
-        else if (!(fds[POLL_STDOUT].revents & POLLOUT) && (fds[POLL_STDOUT].revents & (POLLERR | POLLNVAL)))
+        else if (!(fds[POLL_STDOUT].revents & POLLOUT) &&
+                 (fds[POLL_STDOUT].revents & (POLLERR | POLLHUP | POLLNVAL)))
                 b->exit_status = COMMAND_OK;
+        return r;
 }
 
 /* Returns the number of bytes sent, 0 for none at present, or -errno. */
@@ -320,7 +345,7 @@ static int send_lines(Bridge *b) {
                 if (n == 0)
                         return 0;
                 if (n < 0) { /* what it said last is still there to be read, and then its end */
-                        b->is_refused = true;
+                        b->is_gone = true;
                         return 0;
                 }
                 if (is_replay) {
@@ -355,7 +380,7 @@ static int take_reply(Bridge *b, const char *line, size_t n_bytes) {
                 return r;
         if (!pending_calls_answered(&b->calls, line, n_bytes))
                 return out_queue_push(&b->to_client, line, n_bytes);
-        b->is_refused = true; /* the rest waits, too, for the next one */
+        b->is_stopping = true;
         return 0;
 }
 
@@ -387,7 +412,7 @@ static int handle_service(Bridge *b, const struct pollfd *fds) {
                 if (r >= 0 && n <= 0 && n != -EAGAIN)
                         return service_lost(b);
         }
-        if (b->input.has_ended && !b->has_shut_down && !b->is_refused && !has_output(b)) {
+        if (b->input.has_ended && !b->has_shut_down && !b->is_gone && !b->is_stopping && !has_output(b)) {
                 (void) shutdown(b->service_fd, SHUT_WR);
                 b->has_shut_down = true;
         }
@@ -404,6 +429,7 @@ static int turn(Bridge *b) {
         int timeout_msec = -1;
         const char *id;
         size_t n_id;
+        int r;
 
         if (is_time_to_look(b))
                 return look(b);
@@ -432,8 +458,8 @@ static int turn(Bridge *b) {
                 b->exit_status = COMMAND_OK;
                 return 0;
         }
-        handle_client(b, fds);
-        return b->exit_status < 0 ? handle_service(b, fds) : 0;
+        r = handle_client(b, fds);
+        return r >= 0 && b->exit_status < 0 ? handle_service(b, fds) : r;
 }
 
 int bridge_run(int take_fd, BridgePeer peer, const char *path, const BridgeServers *servers) {

@@ -23,6 +23,14 @@ void client_lines_find(ClientLines *l) {
 
         if (l->n_first > 0)
                 return;
+        if (l->is_skipped) {
+                size_t n = l->bytes.n_bytes;
+
+                newline = n > 0 ? memchr(l->bytes.data, '\n', n) : NULL;
+                buffer_consume(&l->bytes, newline ? (size_t) (newline + 1 - l->bytes.data) : n);
+                l->is_skipped = !newline;
+                l->n_scanned = 0;
+        }
         newline = l->n_scanned < l->bytes.n_bytes ?
                           memchr(l->bytes.data + l->n_scanned, '\n', l->bytes.n_bytes - l->n_scanned) : NULL;
         if (newline)
@@ -47,6 +55,19 @@ void client_lines_consume(ClientLines *l, size_t n_bytes) {
         buffer_consume(&l->bytes, n_bytes);
         l->n_first = l->n_scanned = 0;
         client_lines_find(l);
+}
+
+void client_lines_skip(ClientLines *l) {
+        assert(l);
+
+        l->is_overlong = false;
+        if (l->n_first > 0) {
+                client_lines_consume(l, l->n_first);
+                return;
+        }
+        buffer_done(&l->bytes);
+        l->n_scanned = 0;
+        l->is_skipped = !l->has_ended;
 }
 
 int client_lines_put_back(ClientLines *l, Buffer *lines) {
@@ -78,14 +99,17 @@ bool client_lines_has_method(const ClientLines *l, const char *quoted) {
                n == strlen(quoted) && memcmp(method, quoted, n) == 0;
 }
 
-bool client_lines_may_call(const ClientLines *l) {
+bool client_lines_is_call(const ClientLines *l) {
+        return client_lines_has_method(l, "\"tools/call\"") ||
+               client_lines_has_method(l, "\"tools\\/call\"");
+}
+
+bool client_lines_is_batch(const ClientLines *l) {
         size_t position = 0, n;
         const char *message;
 
         assert(l);
 
-        return client_lines_has_method(l, "\"tools/call\"") ||
-               client_lines_has_method(l, "\"tools\\/call\"") ||
-               (l->n_first > 0 &&
-                json_raw_next_element(l->bytes.data, l->n_first, &position, &message, &n) != -EBADMSG);
+        return l->n_first > 0 &&
+               json_raw_next_element(l->bytes.data, l->n_first, &position, &message, &n) != -EBADMSG;
 }

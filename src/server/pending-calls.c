@@ -45,6 +45,12 @@ static void remove_call(PendingCalls *p, PendingCall *c) {
         memmove(c, c + 1, (size_t) (p->calls + p->n - c) * sizeof(*c));
 }
 
+bool pending_calls_have_room(const PendingCalls *p, size_t n_bytes) {
+        assert(p);
+
+        return n_bytes <= LINE_BYTES_KEPT_MAX && p->n_line_bytes + n_bytes <= LINES_BYTES_KEPT_MAX;
+}
+
 static int add_call(PendingCalls *p, const char *id, size_t n_id, const char *line, size_t n_line) {
         PendingCall c = { .batch = line ? 0 : p->n_batches };
         int r;
@@ -59,11 +65,22 @@ static int add_call(PendingCalls *p, const char *id, size_t n_id, const char *li
                 p->n_allocated = n;
         }
         r = buffer_append(&c.id, id, n_id);
-        if (r >= 0 && n_line <= LINE_BYTES_KEPT_MAX && p->n_line_bytes + n_line <= LINES_BYTES_KEPT_MAX)
+        if (r >= 0 && pending_calls_have_room(p, n_line))
                 r = buffer_append(&c.line, line, n_line);
         p->n_line_bytes += c.line.n_bytes;
         p->calls[p->n++] = c;
         return r;
+}
+
+static bool is_question(const char *method, size_t n_bytes) {
+        static const char *const questions[] = {
+                "\"initialize\"", "\"ping\"", "\"tools/list\"", "\"server/discover\"",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(questions); i++)
+                if (n_bytes == strlen(questions[i]) && memcmp(method, questions[i], n_bytes) == 0)
+                        return true;
+        return false;
 }
 
 /* line: NULL for a message of the last batch. */
@@ -71,11 +88,15 @@ static int message_sent(PendingCalls *p, const char *text, size_t n_bytes, const
         static const char cancelled[] = "\"notifications/cancelled\"";
         const char *method, *id, *params;
         size_t n_method, n_id, n_params;
+        int r;
 
         if (json_raw_member(text, n_bytes, "method", &method, &n_method) <= 0)
                 return 0;
-        if (mcp_message_raw_id(text, n_bytes, &id, &n_id))
-                return add_call(p, id, n_id, line, n_line);
+        if (mcp_message_raw_id(text, n_bytes, &id, &n_id)) {
+                r = add_call(p, id, n_id, line, n_line);
+                p->calls[p->n - 1].is_question = r >= 0 && is_question(method, n_method);
+                return r;
+        }
         if (json_raw_member(text, n_bytes, "id", &id, &n_id) > 0) /* refused, by an answer without one */
                 return add_call(p, "", 0, line, 0);
         if (n_method == sizeof(cancelled) - 1 && memcmp(method, cancelled, n_method) == 0 &&
@@ -191,11 +212,11 @@ static int append_line(const PendingCalls *p, size_t i, const char *message, Buf
         return r;
 }
 
-void pending_calls_retry(PendingCalls *p) {
+void pending_calls_retry(PendingCalls *p, bool all) {
         assert(p);
 
         for (size_t i = 0; i < p->n; i++)
-                p->calls[i].is_refused = p->calls[i].line.n_bytes > 0;
+                p->calls[i].is_refused |= p->calls[i].line.n_bytes > 0 && (all || p->calls[i].is_question);
 }
 
 int pending_calls_end(PendingCalls *p, const char *message, Buffer *again, Buffer *errors) {

@@ -12,6 +12,7 @@ typedef struct PendingCall {
         Buffer line; /* empty: too long to be kept, or several messages */
         size_t batch; /* a number that is common to those, or 0 */
         bool is_refused; /* by a server that stops and had not begun it */
+        bool is_question; /* carries out nothing */
 } PendingCall;
 
 typedef struct PendingCalls {
@@ -32,8 +33,12 @@ bool pending_calls_answered(PendingCalls *p, const char *line, size_t n_bytes);
 /* The line of the request that this line of the server answers, as far as it was kept, or NULL. */
 const Buffer* pending_calls_find(const PendingCalls *p, const char *line, size_t n_bytes);
 
-/* The server carries out nothing: all of them can be made again with the next one. */
-void pending_calls_retry(PendingCalls *p);
+/* Whether a line of so many bytes would be kept. */
+bool pending_calls_have_room(const PendingCalls *p, size_t n_bytes);
+
+/* What the server has read is made again with the next one: what only asks; or all of it, for it carries out
+ * nothing. */
+void pending_calls_retry(PendingCalls *p, bool all);
 
 /* The server is gone: appends the lines of refused calls to again, and an error for all others to errors, a
  * line each; those of a batch are one line, an array. Then none is left. Returns 0 or -ENOMEM. */

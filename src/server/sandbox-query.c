@@ -5,6 +5,7 @@
 #include <systemd/sd-event.h>
 
 #include "base/macro.h"
+#include "base/strv.h"
 #include "base/timeutil.h"
 #include "server/event-loop.h"
 
@@ -64,21 +65,35 @@ int sandbox_query(const Settings *settings, LauncherConnect *connect, uint64_t t
         return event_loop_run(&(EventLoopParameters) { .event = event });
 }
 
-static void take_verdict(const ExecSandboxInfo *info, void *userdata) {
-        bool *is_good = userdata;
+typedef struct Fault {
+        char *text;
+        int error;
+} Fault;
 
-        *is_good = !info || (info->is_known && info->hello.verdict == WIRE_VERDICT_OK);
+static void take_verdict(const ExecSandboxInfo *info, void *userdata) {
+        Fault *f = userdata;
+
+        if (!info || (info->is_known && info->hello.verdict == WIRE_VERDICT_OK))
+                return;
+        f->error = str_copy(&f->text, info->is_known ? info->hello.reason :
+                                      info->error    ? info->error : "its launcher cannot be started");
 }
 
-bool sandbox_of_user_is_good(void) {
+int sandbox_of_user_find_fault(char **ret) {
         _cleanup_(settings_freep) Settings *settings = NULL;
         _cleanup_free_ char *message = NULL;
         LauncherConnect connect = { .is_quiet = true };
-        bool is_good = true;
+        Fault fault = {};
+        int r;
 
-        if (settings_load(/* is_user= */ true, &settings, &message) < 0)
-                return true;
+        assert(ret);
+
+        *ret = NULL;
+        r = settings_load(/* is_user= */ true, &settings, &message);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0;
         settings->pool_size = 0; /* this engine only asks */
-        (void) sandbox_query(settings, &connect, USER_TIMEOUT_USEC, take_verdict, &is_good);
-        return is_good;
+        (void) sandbox_query(settings, &connect, USER_TIMEOUT_USEC, take_verdict, &fault);
+        *ret = fault.text;
+        return fault.error;
 }

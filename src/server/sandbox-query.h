@@ -14,6 +14,6 @@
 int sandbox_query(const Settings *settings, LauncherConnect *connect, uint64_t timeout_usec,
                   void (*handler)(const ExecSandboxInfo *info, void *userdata), void *userdata);
 
-/* Whether the user's own service manager runs programs. What cannot be found out counts as a yes: the
- * program will tell. */
-bool sandbox_of_user_is_good(void);
+/* Why the user's own service manager runs no programs, a sentence without its end, allocated; NULL where it
+ * does. What cannot be found out counts as a yes: the program will tell. Returns 0 or -ENOMEM. */
+int sandbox_of_user_find_fault(char **ret);

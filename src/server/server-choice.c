@@ -41,33 +41,52 @@ static bool has_user_manager(void) {
         return access(path, F_OK) == 0;
 }
 
+/* What the user's own manager has to say, allocated; NULL where it runs programs. */
+static int find_fault_of_manager(char **ret) {
+        if (has_user_manager())
+                return sandbox_of_user_find_fault(ret);
+        return str_copy(ret, "this user has none running");
+}
+
 int server_choice_find_cause(int code, const char *reason, char **ret) {
-        _cleanup_free_ char *remedy = NULL;
+        _cleanup_free_ char *fault = NULL, *remedy = NULL;
         bool as_root = geteuid() == 0;
-        SystemUnits units;
         int r;
 
         assert(reason);
         assert(ret);
 
         *ret = NULL;
-        /* A machine without the service, or a user whom it does not admit, has other ways. root has not: its
-         * own service manager runs only while somebody is logged in as root. */
+        /* A service that is there and does not answer yet is waited for. */
+        if (code != SYSTEM_SOCKET_E_SILENT) {
+                r = find_fault_of_manager(&fault);
+                if (r < 0 || !fault)
+                        return r;
+        }
+        r = code == SYSTEM_SOCKET_E_REFUSED ? 0 : system_units_remedy(NULL, code, as_root, &remedy);
+        if (r < 0)
+                return r;
+        /* root's own runs only while somebody is logged in as root, and is no way. */
+        if (as_root || !fault)
+                return str_printf(ret, "%s%s%s", reason, remedy ? ". To repair this: " : "", remedy ?: "");
+        return str_printf(ret, "%s. Nor does this user's own service manager run programs: %s%s%s", reason,
+                          fault, remedy ? ". To repair this: " : "", remedy ?: "");
+}
+
+/* For one call, which tells by itself what its server cannot do. */
+static int find_cause_of_one(int code, const char *reason, char **ret) {
+        bool as_root = geteuid() == 0;
+        SystemUnits units;
+
+        *ret = NULL;
         if (!as_root && code == SYSTEM_SOCKET_E_REFUSED)
                 return 0;
-        /* Most desktops: the own manager serves, and nothing need be asked. */
         if (!as_root && code == SYSTEM_SOCKET_E_ABSENT && has_user_manager())
                 return 0;
         system_units_read(&units);
         if (!as_root && code == SYSTEM_SOCKET_E_ABSENT && !system_units_are_wanted(&units))
                 return 0;
-        if (has_user_manager() && sandbox_of_user_is_good())
-                return 0;
-
-        r = system_units_remedy(&units, code, as_root, &remedy);
-        if (r < 0)
-                return r;
-        return str_printf(ret, "%s%s%s", reason, remedy ? ". To repair this: " : "", remedy ?: "");
+        return server_choice_find_cause(code, reason, ret);
 }
 
 int server_choice_connect(const ServerChoice *c, bool is_verbose, char **ret_reason) {
@@ -84,7 +103,7 @@ int server_choice_connect(const ServerChoice *c, bool is_verbose, char **ret_rea
                         return fd;
                 if (r < 0)
                         (void) str_printf(&reason, "its socket cannot be used: %s", strerror(-r));
-                if (reason && server_choice_find_cause(r, reason, &cause) >= 0 && cause) {
+                if (reason && find_cause_of_one(r, reason, &cause) >= 0 && cause) {
                         log_error("Nothing was done: %s", cause);
                         return -ENOTCONN;
                 }

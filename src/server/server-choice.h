@@ -43,6 +43,6 @@ static inline bool server_choice_is_own(const ServerChoice *c, const char *reaso
  * cause that is said, unless the user's own service manager takes its place. */
 int server_choice_connect(const ServerChoice *c, bool is_verbose, char **ret_reason);
 
-/* The one cause and its remedy where this code of system_socket_connect() means that the service should have
- * served and nothing takes its place; else NULL. */
+/* Why nothing runs programs where system_socket_connect() gave this code and reason, and the remedy; NULL
+ * where the user's own service manager takes the service's place. Returns 0 or -errno. */
 int server_choice_find_cause(int code, const char *reason, char **ret);

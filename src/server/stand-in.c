@@ -69,7 +69,7 @@ int stand_in_find_mistake(char **ret_refusal) {
                           who_corrects(mistake));
 }
 
-int stand_in_find_refusal(int code, const char *reason, char **ret) {
+int stand_in_find_refusal(int code, const char *reason, bool is_bound, char **ret) {
         _cleanup_free_ char *mistake = NULL, *cause = NULL;
         const char *then;
         int r;
@@ -79,6 +79,10 @@ int stand_in_find_refusal(int code, const char *reason, char **ret) {
 
         *ret = NULL;
         r = find_mistake(&mistake);
+        if (is_bound && mistake && !is_of_system(mistake)) {
+                free(mistake);
+                mistake = NULL;
+        }
         /* With a mistake of its own the service only says that there is one. */
         if (r >= 0 && code > 0 && !(mistake && is_of_system(mistake)))
                 r = server_choice_find_cause(code, reason, &cause);
@@ -136,7 +140,7 @@ static int choose(StandIn *s, int code, const char *reason, BridgePeer *ret_peer
         _cleanup_free_ char *refusal = NULL;
         int fd, r;
 
-        r = stand_in_find_refusal(code, reason, &refusal);
+        r = stand_in_find_refusal(code, reason, s->is_bound, &refusal);
         if (r >= 0 && !refusal && s->is_bound)
                 r = refuse_bound(code, reason, &refusal);
         if (r < 0)

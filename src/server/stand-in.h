@@ -9,8 +9,9 @@
 
 /* Why programs cannot be run without the system service, of which system_socket_connect() says code and
  * reason, and what to do about it: allocated, or NULL where the user's own service manager runs them.
- * Returns 0 or -errno. */
-int stand_in_find_refusal(int code, const char *reason, char **ret);
+ * is_bound: only the service may run them, so the user's own files are none of its business. Returns 0 or
+ * -errno. */
+int stand_in_find_refusal(int code, const char *reason, bool is_bound, char **ret);
 
 /* The same of a process that does not use the service and reads its configuration once. */
 int stand_in_find_mistake(char **ret_refusal);

@@ -202,7 +202,7 @@ int stdio_main(const StdioOptions *options) {
         }
         if (r < 0)
                 (void) str_printf(&reason, "the system service's socket cannot be used: %s", strerror(-r));
-        if (!reason || stand_in_find_refusal(r, reason, &refusal) < 0) {
+        if (!reason || stand_in_find_refusal(r, reason, /* is_bound= */ false, &refusal) < 0) {
                 log_oom();
                 return COMMAND_FAILED;
         }

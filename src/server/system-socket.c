@@ -69,11 +69,12 @@ static int connect_to(const char *path, int *ret_fd, char **reterr_reason) {
         return 0;
 }
 
-/* Reads up to the first newline. Returns 1, or 0 when none comes. */
-static int read_line(int fd, Buffer *line) {
+/* Reads up to the first newline. Returns 1, or 0 when none comes: in time, or before the end. */
+static int read_line(int fd, Buffer *line, bool *ret_has_ended) {
         uint64_t end = now_monotonic_usec() + ANSWER_SEC * USEC_PER_SEC;
         int r;
 
+        *ret_has_ended = false;
         for (;;) {
                 struct pollfd p = { .fd = fd, .events = POLLIN };
                 uint64_t now = now_monotonic_usec();
@@ -87,8 +88,10 @@ static int read_line(int fd, Buffer *line) {
                 n = recv(fd, chunk, sizeof(chunk), MSG_DONTWAIT);
                 if (n < 0 && (errno == EAGAIN || errno == EINTR))
                         continue;
-                if (n <= 0)
+                if (n <= 0) {
+                        *ret_has_ended = true;
                         return 0;
+                }
                 r = buffer_append(line, chunk, (size_t) n);
                 if (r < 0)
                         return r == -EMSGSIZE ? 0 : r;
@@ -125,6 +128,7 @@ static int judge(const Buffer *line, char **reterr_reason) {
 int system_socket_connect(const char *path, int *ret_fd, char **reterr_reason) {
         _cleanup_buffer_ Buffer line = BUFFER_INIT(ANSWER_BYTES_MAX);
         _cleanup_close_ int fd = -EBADF;
+        bool has_ended;
         int r;
 
         assert(path);
@@ -137,9 +141,14 @@ int system_socket_connect(const char *path, int *ret_fd, char **reterr_reason) {
 
         /* A refused peer may be answered and closed before it wrote anything: read in any case. */
         (void) send(fd, ping, strlen(ping), MSG_NOSIGNAL);
-        r = read_line(fd, &line);
+        r = read_line(fd, &line, &has_ended);
         if (r < 0)
                 return r;
+        if (r == 0 && has_ended) {
+                r = str_printf(reterr_reason,
+                               "the system service on %s ended the connection without an answer", path);
+                return r < 0 ? r : SYSTEM_SOCKET_E_SILENT;
+        }
         if (r == 0) {
                 r = str_printf(reterr_reason,
                                "the system service on %s did not answer within %d s (see \"systemctl status "

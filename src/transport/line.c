@@ -257,6 +257,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userda
         (void) source;
         if (fd == t->p.output_fd && (revents & EPOLLERR))
                 t->is_failed = true;
+        else if (fd == t->p.output_fd && !line_is_one_fd(t) && (revents & EPOLLHUP))
+                t->is_failed = true; /* a socket's, which nobody reads any more */
         else if (line_is_one_fd(t) && (revents & EPOLLHUP) && !(revents & EPOLLIN))
                 t->is_failed = true; /* both directions are closed and everything is read */
         else if (fd == t->p.input_fd && wants_input(t) && (revents & (EPOLLIN | EPOLLHUP | EPOLLERR)))

@@ -259,7 +259,7 @@ def test_stdio_beside_a_service_that_cannot_start_looks_for_it_only_when_there_i
             assert "tools" in ask(s, "tools/list") and len(service.lines) == 1, service.lines
 
 
-def test_user_who_is_not_admitted_is_served_by_the_own_manager_after_the_repair():
+def test_user_who_is_not_admitted_hears_after_the_repair_why_nobody_serves():
     uid = 65534 if os.geteuid() == 0 else None      # root is always admitted
     refused = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -31000, "message": "not admitted"}})
     with mistaken_configuration() as (file, env), FakeService(lambda line: refused.encode() + b"\n") as service:
@@ -270,9 +270,9 @@ def test_user_who_is_not_admitted_is_served_by_the_own_manager_after_the_repair(
             s.handshake()
             expect_refusal(s, f"{file}:2: ")
             file.unlink()
-            # By its launcher, which has no manager to start units here.
             text = call(s)["content"][0]["text"]
-            assert f"{file}:2: " not in text and "anew" not in text and "call again" not in text, text
+            assert text == ('Nothing was run: the system service answers "not admitted". Nor does this user\'s own service manager '
+                            "run programs: this user has none running (then call again)"), text
         assert s.process.returncode == 0, s.stderr
 
 

@@ -11,7 +11,7 @@ import signal
 import harness
 from harness import FakeService, Server, pong
 
-LOST = "ended before it answered. Whether the call was carried out is not known; send it again if that does no harm."
+LOST = "ended the conversation before it answered. Whether the call was carried out is not known; send it again if that does no harm."
 IDS = itertools.count(1)
 
 
@@ -115,6 +115,32 @@ def test_subscription_that_a_stand_in_had_does_not_keep_the_service_away_and_is_
             s.send("tools/call", params, "again")
             assert s.reply("again")["result"] == {}
             assert _methods(again) == ["ping", "subscriptions/listen", "tools/call"], again.lines
+
+
+def test_tail_of_an_overlong_line_is_not_taken_for_a_call():
+    with harness.directory() as where, Server("stdio", "--socket", str(where / "s.sock")) as s:
+        _handshake(s)
+        s.process.stdin.write(b"x" * (17 << 20))
+        s.process.stdin.flush()
+        with FakeService(_answer, str(where / "s.sock")) as again:
+            s.process.stdin.write(b'{"jsonrpc":"2.0","id":"tail","method":"tools/call","params":{}}\n')
+            assert _ask(s, "ping") == {}
+            refused = [m for m in s.messages if "error" in m]
+            assert len(refused) == 1 and "tail" not in [m.get("id") for m in s.messages], s.messages
+            assert _call(s) == {}
+            assert b"tail" not in b"".join(again.lines), again.lines
+
+
+def test_mistake_in_a_file_of_the_user_is_nothing_to_whom_the_service_serves():
+    with harness.directory() as where, FakeService(_answer) as service:
+        file = where / "mcp-exec/mcp-exec.conf.d/90.conf"
+        file.parent.mkdir(parents=True)
+        file.write_text("[Server]\nFoo=1\n")
+        with Server("stdio", "--socket", service.path, env=harness.environment(XDG_CONFIG_HOME=str(where))) as s:
+            _handshake(s)
+            _lose(s, service)
+            text = _refusal(s)
+            assert "Foo" not in text and text.startswith("Nothing was run: the system service is not started"), text
 
 
 def test_stand_in_that_is_killed_is_started_anew_and_nothing_that_it_was_asked_is_lost():

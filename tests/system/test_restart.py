@@ -3,8 +3,8 @@
 
 import contextlib
 
-from lib import (CONF_DROPIN, Client, StdioClient, configured, main_pid, sh, stop_services, text_of, timeout,
-                 wait_until)
+from lib import (CONF_DROPIN, Client, StdioClient, configured, main_pid, sh, start_sockets, stop_services, text_of,
+                 timeout, wait_until)
 from repair import tokens
 
 
@@ -69,7 +69,7 @@ def test_call_of_a_desktop_client_whose_service_is_killed_is_answered_once_and_n
         wait_until(lambda: any("begun" in m["params"].get("message", "") for m in c.notifications("notifications/progress")), 20)
         sh(["kill", "-9", str(main_pid())])
         assert running.wait(20)["error"]["message"] == (
-            "The system service ended before it answered. Whether the call was carried out is not known; send it again if that does "
+            "The system service ended the conversation before it answered. Whether the call was carried out is not known; send it again if that does "
             "no harm.")
         assert c.exec("print(2)")["stdout"] == "2\n"
         assert len([m for m in c.notifications("notifications/progress") if "begun" in m["params"].get("message", "")]) == 1
@@ -127,6 +127,27 @@ def test_stdio_that_was_served_before_there_was_a_mistake_is_told_of_it_as_a_new
             CONF_DROPIN.unlink()
             for client, _ in clients:
                 assert client.exec("print(6 * 7)")["stdout"] == "42\n"
+
+
+@timeout(120)
+def test_user_without_a_manager_is_served_once_what_was_told_is_done():
+    """Who had started while the socket was not, was refused for ever, and told the same after both remedies."""
+    sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
+    sh(["systemctl", "stop", "mcp-exec.socket", "mcp-exec.service"])
+    try:
+        with StdioClient("carol") as client:
+            text = text_of(client.call("exec", {"code": "print(1)"}))
+            assert text.startswith("Nothing was run: the system service is not started: no one listens on "), text
+            assert "Nor does this user's own service manager run programs: this user has none running. To repair this: sudo " in text
+            sh(text.partition("To repair this: ")[2].partition(" (then call again")[0].replace("sudo ", ""))
+            text = text_of(client.call("exec", {"code": "print(1)"}))
+            assert text.startswith("Nothing was run: the system service answers ") and "gpasswd -a carol mcp-exec" in text, text
+            sh(["gpasswd", "-a", "carol", "mcp-exec"])
+            assert client.exec("print(6 * 7)")["stdout"] == "42\n"
+    finally:
+        sh(["gpasswd", "-d", "carol", "mcp-exec"], check=False)
+        sh(["systemctl", "disable", "mcp-exec.socket"], check=False)
+        start_sockets()
 
 
 @timeout(180)
