@@ -50,7 +50,8 @@ static int find_fault_of_manager(char **ret) {
 
 int server_choice_find_cause(int code, const char *reason, char **ret) {
         _cleanup_free_ char *fault = NULL, *remedy = NULL;
-        bool as_root = geteuid() == 0;
+        bool as_root = geteuid() == 0, is_second_way;
+        SystemUnits units;
         int r;
 
         assert(reason);
@@ -63,11 +64,15 @@ int server_choice_find_cause(int code, const char *reason, char **ret) {
                 if (r < 0 || !fault)
                         return r;
         }
-        r = code == SYSTEM_SOCKET_E_REFUSED ? 0 : system_units_remedy(NULL, code, as_root, &remedy);
+        system_units_read(&units);
+        r = code == SYSTEM_SOCKET_E_REFUSED ? 0 : system_units_remedy(&units, code, as_root, &remedy);
         if (r < 0)
                 return r;
-        /* root's own runs only while somebody is logged in as root, and is no way. */
-        if (as_root || !fault)
+        /* A service that should have served is the one thing to be repaired. root's own manager runs only
+         * while somebody is logged in as root, and is no way. */
+        is_second_way = code == SYSTEM_SOCKET_E_REFUSED ||
+                        (code == SYSTEM_SOCKET_E_ABSENT && !system_units_are_wanted(&units));
+        if (as_root || !fault || !is_second_way)
                 return str_printf(ret, "%s%s%s", reason, remedy ? ". To repair this: " : "", remedy ?: "");
         return str_printf(ret, "%s. Nor does this user's own service manager run programs: %s%s%s", reason,
                           fault, remedy ? ". To repair this: " : "", remedy ?: "");
