@@ -133,12 +133,13 @@ def test_stdio_that_was_served_before_there_was_a_mistake_is_told_of_it_as_a_new
 def test_user_without_a_manager_is_served_once_what_was_told_is_done():
     """Who had started while the socket was not, was refused for ever, and told the same after both remedies."""
     sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
+    sh(["systemctl", "disable", "mcp-exec.socket"])
     sh(["systemctl", "stop", "mcp-exec.socket", "mcp-exec.service"])
     try:
         with StdioClient("carol") as client:
             text = text_of(client.call("exec", {"code": "print(1)"}))
             assert text.startswith("Nothing was run: the system service is not started: no one listens on "), text
-            assert "Nor does this user's own service manager run programs: this user has none running. To repair this: sudo " in text
+            assert "Nor does this user's own service manager run programs: this user has none running. To repair this: sudo " in text, text
             sh(text.partition("To repair this: ")[2].partition(" (then call again")[0].replace("sudo ", ""))
             text = text_of(client.call("exec", {"code": "print(1)"}))
             assert text.startswith("Nothing was run: the system service answers ") and "gpasswd -a carol mcp-exec" in text, text
