@@ -325,7 +325,9 @@ class Fetch:
         directory = self.work + "/source-" + name
         os.mkdir(directory)
         # With its history and tags: many packages make their version of these, and it must be the one that uv was told.
-        for command in (["init", "-q", "."], ["fetch", "-q", "--tags", "--", url, commit], ["checkout", "-q", commit]):
+        # The name is for what belongs to it and says where it is from there on.
+        for command in (["init", "-q", "."], ["remote", "add", "origin", url], ["fetch", "-q", "--tags", "origin", commit],
+                        ["checkout", "-q", commit]):
             self.git(command, directory, name)
         # Other repositories that are parts of it. uv has had them, too, when it asked the package for its version.
         if os.path.lexists(directory + "/.gitmodules"):
@@ -338,7 +340,7 @@ class Fetch:
         except FileNotFoundError:
             raise NoGit from None
         if status != 0:
-            raise self.gate.failure() or Failed("index", f"git could not bring {name}: {printable(text, 300)}")
+            raise self.gate.failure() or Failed("index", f"git could not bring {name}: {end_of(text, 300)}")
 
     def build(self, name, version, source):
         progress("building " + name)

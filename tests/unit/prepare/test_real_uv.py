@@ -261,9 +261,10 @@ report = os.listdir("part")
         os.mkdir(index.repositories)
         part = sources.repository(index.repositories, "mx-part", folder="inside")
         with index:
-            sources.repository(index.repositories, "mx-whole", look, module=f"{index.top}git/mx-part.git", module_commit=part)
-            version, report = made(p, f"mx-whole @ git+{index.top}git/mx-whole.git", order)
-            equal((version, "inside" in report), ("1.0", True))
+            for name, module in (("mx-whole", f"{index.top}git/mx-part.git"), ("mx-other", "../mx-part.git")):
+                sources.repository(index.repositories, name, look, module=module, module_commit=part)
+                version, report = made(p, f"{name} @ git+{index.top}git/{name}.git", order)
+                equal((module, version, "inside" in report), (module, "1.0", True))
 
 
 def test_an_interpreter_from_a_mirror():
