@@ -3,7 +3,7 @@
 
 import re
 
-from common import DiskFull, Failed, NoGit, printable, secrets
+from common import DiskFull, Failed, NoGit, end_of, printable, secrets
 
 WARNINGS_MAX = 20
 NAME = "mcp-exec-script"  # of the project that stands for the script; replaced in what uv says
@@ -33,6 +33,16 @@ def causes(text):
     result = " ".join(line for line in lines if line)
     result = result.replace("No solution found when resolving dependencies", "").strip()
     return about_script(result)
+
+
+def last_words(text):
+    """Why a build gave up: what was said last, and before it the last error if that is not among it. uv hands on two streams
+    as they come."""
+    lines = [line.strip() for line in text.splitlines() if not re.match(r"error: Failed to build|\s*cause:", line)]
+    errors = [line for line in lines if re.search(r"error|fatal|exception", line, re.IGNORECASE)]
+    error = printable(errors[-1], 200) if errors else ""
+    told = end_of(causes(text), 600)
+    return told if error in told else f"{error} {end_of(causes(text), 380)}"
 
 
 def about_script(text):

@@ -22,7 +22,7 @@ import urllib.parse
 from common import Failed, NoGit, NoUv, canonical, end_of, error_answer, pattern_matches, printable, progress, read_order
 from common import rename_places, run_child, uv_environment, write_answer
 from download import Downloader, Package, credentials_of_url, read_credentials
-from explain import NAME, causes, explain_uv, warnings_of
+from explain import NAME, explain_uv, last_words, warnings_of
 from gate import Gate, place_of
 from target import Target, is_wheel
 
@@ -349,7 +349,7 @@ class Fetch:
                                  self.python(), "--no-python-downloads", "--out-dir", built, source], self.work)
         files = [file for file in os.listdir(built) if file.endswith(".whl")] if os.path.isdir(built) else []
         if status != 0 or len(files) != 1 or not is_wheel(files[0], name) or self.target.rank(files[0]) is None:
-            raise Failed("no-wheel", f"{name} could not be built from its source: {end_of(causes(text), 600)}")
+            raise Failed("no-wheel", f"{name} could not be built from its source: {last_words(text)}")
         path = self.wheels + "/" + files[0]
         os.rename(built + "/" + files[0], path)
         if not stat.S_ISREG(os.lstat(path).st_mode):

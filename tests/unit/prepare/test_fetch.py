@@ -448,6 +448,18 @@ def test_what_uv_says_is_explained():
         equal((failure(p.fetch(["x"]))[0], p.names()), (kind, []))
 
 
+def test_the_reason_of_a_build_is_told_wherever_it_stands():
+    program = rig.load("fetch")
+    copying, end = "copying x\n" * 100, "error: Failed to build `x`\n  cause: The build backend returned an error\n"
+    for text in (copying + "OSError: no gcc\n" + end, "OSError: no gcc\n" + copying + end,
+                 "ValueError: another\n" + copying + "OSError: no gcc\n" + copying + end):
+        told = program.last_words(text)
+        equal(("OSError: no gcc" in told, "ValueError" in told, len(told) <= 600), (True, False, True))
+        equal(told.endswith("copying x Failed to build `x` The build backend returned an error") or told.startswith("…"), True)
+    equal(program.last_words("said nothing\n"), "said nothing")
+    equal(program.last_words(""), "")
+
+
 def test_an_answer_of_many_empty_lines_is_read_in_time():
     def stop(*_):
         raise AssertionError("more than 2 s of a processor")
