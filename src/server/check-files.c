@@ -75,6 +75,10 @@ static int open_up(CheckContext *c, const char *message, char **ret) {
         if (stat(path, &st) >= 0 && S_ISDIR(st.st_mode))
                 return str_printf(ret, "Let the user " SERVICE_USER " read and enter %s, as everybody may "
                                        "(root:root, mode 0755)", path);
+        /* Whoever has the digests of tokens may try to guess them. */
+        if (streq(path, MCP_EXEC_TOKEN_FILE))
+                return str_copy(ret, "Let the user " SERVICE_USER " read it, and nobody else (root:"
+                                     SERVICE_USER ", mode 0640)");
         return str_copy(ret, "Let the user " SERVICE_USER " read it, as everybody may (root:root, mode "
                              "0644)");
 }

@@ -250,6 +250,7 @@ def test_files_that_root_alone_may_read_are_found_before_the_service_starts_agai
         file.chmod(0o600)
         row = check()["tokens"]
         assert row["verdict"] == "fail" and "should belong to root:mcp-exec with mode 0640" in row["detail"], row
+        assert "as everybody may" not in row["remedy"], row
     with configured("[Exec]\nMaxParallel=2\n"):
         CONF_DROPIN.chmod(0o600)
         items = check()
