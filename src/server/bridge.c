@@ -51,7 +51,6 @@
 
 /* So many servers may end, one after the other, without having answered anything of the same lines. */
 #define FRUITLESS_MAX 3
-
 #define LOST_MESSAGE(server) \
         "The " server " ended the conversation before it answered. Whether the call was carried out is " \
         "not known; send it again if that does no harm."
@@ -136,9 +135,9 @@ static void input_ended(Bridge *b) {
 static int drop_line(Bridge *b, const char *message) {
         int r;
 
-        r = mcp_error_reply(NULL, 0, MCP_ERROR_UNAVAILABLE, message, &b->to_client.buffer);
         client_lines_skip(&b->input);
         b->n_sent = 0;
+        r = mcp_error_reply(NULL, 0, MCP_ERROR_UNAVAILABLE, message, &b->to_client.buffer);
         return r < 0 ? r : buffer_append_str(&b->to_client.buffer, "\n");
 }
 
@@ -157,7 +156,7 @@ static int settle_calls(Bridge *b) {
 
 /* A line that was not sent whole goes to the next one. */
 static int service_lost(Bridge *b) {
-        int r;
+        int r = 0;
 
         b->service_fd = safe_close(b->service_fd);
         buffer_done(&b->replies);
@@ -171,10 +170,9 @@ static int service_lost(Bridge *b) {
         log_info("%s ended the conversation; the next request starts another",
                  b->peer == BRIDGE_SERVICE ? "The system service" : "Our own server");
         b->n_fruitless += b->calls.n > 0;
-        r = settle_calls(b);
-        if (r < 0 || !b->input.is_overlong)
-                return r;
-        return drop_line(b, "A message is longer than any server takes. Send less at once.");
+        if (b->input.is_overlong)
+                r = drop_line(b, "A message is longer than any server takes. Send less at once.");
+        return r < 0 ? r : settle_calls(b);
 }
 
 static int lead_to(Bridge *b, int fd, BridgePeer peer) {
@@ -303,6 +301,7 @@ static int take_without_memory(Bridge *b) {
 }
 
 static int handle_client(Bridge *b, const struct pollfd *fds) {
+        size_t n_before = b->input.bytes.n_bytes;
         ssize_t n;
         int r = 0;
 
@@ -312,7 +311,8 @@ static int handle_client(Bridge *b, const struct pollfd *fds) {
                         r = take_without_memory(b);
                 else if (n <= 0 && n != -EAGAIN)
                         input_ended(b);
-                client_lines_find(&b->input);
+                else
+                        client_lines_added(&b->input, n_before);
         }
         if ((fds[POLL_STDOUT].revents & POLLOUT) && out_queue_flush(&b->to_client) < 0)
                 b->exit_status = COMMAND_OK; /* the client is gone */

@@ -16,21 +16,11 @@ void client_lines_done(ClientLines *l) {
         *l = (ClientLines) {};
 }
 
-void client_lines_find(ClientLines *l) {
+static void find(ClientLines *l) {
         const char *newline;
-
-        assert(l);
 
         if (l->n_first > 0)
                 return;
-        if (l->is_skipped) {
-                size_t n = l->bytes.n_bytes;
-
-                newline = n > 0 ? memchr(l->bytes.data, '\n', n) : NULL;
-                buffer_consume(&l->bytes, newline ? (size_t) (newline + 1 - l->bytes.data) : n);
-                l->is_skipped = !newline;
-                l->n_scanned = 0;
-        }
         newline = l->n_scanned < l->bytes.n_bytes ?
                           memchr(l->bytes.data + l->n_scanned, '\n', l->bytes.n_bytes - l->n_scanned) : NULL;
         if (newline)
@@ -42,11 +32,36 @@ void client_lines_find(ClientLines *l) {
                 l->is_overlong = true;
 }
 
+/* Only what is new belongs to the line that is dropped: lines that were put back stand before it. */
+static void drop_to_newline(ClientLines *l, size_t n_before) {
+        char *added = l->bytes.data + n_before;
+        size_t n = l->bytes.n_bytes - n_before;
+        const char *newline = memchr(added, '\n', n);
+
+        if (newline) {
+                n -= (size_t) (newline + 1 - added);
+                memmove(added, newline + 1, n);
+                l->is_skipped = false;
+        } else
+                n = 0;
+        l->bytes.n_bytes = n_before + n;
+        l->bytes.data[l->bytes.n_bytes] = 0;
+}
+
+void client_lines_added(ClientLines *l, size_t n_before) {
+        assert(l);
+        assert(n_before <= l->bytes.n_bytes);
+
+        if (l->is_skipped && l->bytes.n_bytes > n_before)
+                drop_to_newline(l, n_before);
+        find(l);
+}
+
 void client_lines_end(ClientLines *l) {
         assert(l);
 
         l->has_ended = true;
-        client_lines_find(l);
+        find(l);
 }
 
 void client_lines_consume(ClientLines *l, size_t n_bytes) {
@@ -54,7 +69,7 @@ void client_lines_consume(ClientLines *l, size_t n_bytes) {
 
         buffer_consume(&l->bytes, n_bytes);
         l->n_first = l->n_scanned = 0;
-        client_lines_find(l);
+        find(l);
 }
 
 void client_lines_skip(ClientLines *l) {
@@ -84,7 +99,7 @@ int client_lines_put_back(ClientLines *l, Buffer *lines) {
         l->bytes = *lines;
         *lines = bytes;
         l->n_first = l->n_scanned = 0;
-        client_lines_find(l);
+        find(l);
         return 0;
 }
 

@@ -12,13 +12,14 @@ typedef struct ClientLines {
         size_t n_first;   /* bytes of the first line; 0: it is not whole */
         size_t n_scanned; /* private: of which it is known */
         bool is_overlong; /* the first line is no longer kept whole */
-        bool is_skipped;  /* private: what comes of it is dropped */
+        bool is_skipped;  /* private: what comes next belongs to a line that is dropped */
         bool has_ended;   /* nothing more comes: what is left is a line */
 } ClientLines;
 
 void client_lines_done(ClientLines *l);
 
-void client_lines_find(ClientLines *l); /* bytes were added */
+/* Bytes were added behind the n_before that were there. */
+void client_lines_added(ClientLines *l, size_t n_before);
 void client_lines_end(ClientLines *l);
 void client_lines_consume(ClientLines *l, size_t n_bytes);
 

@@ -93,33 +93,33 @@ def test_client_that_closed_its_end_of_a_socket_ends_the_server_although_its_inp
 
 
 def test_overlong_line_that_a_dying_service_had_is_dropped_to_its_end():
+    heard = []
+
+    def serve(listening, n_bytes):
+        """A connection, of which so many bytes are read when its lines are over 1000 bytes long."""
+        with listening.accept()[0] as connection:
+            while len(line := connection.recv(1000)) < 1000:
+                if not line:
+                    return
+                for part in line.splitlines():
+                    heard.append(json.loads(part)["method"])
+                    if heard[-1] != "tools/list" or heard.count("tools/list") > 1:
+                        connection.sendall(pong(part))
+            while n_bytes > 0:
+                n_bytes -= len(connection.recv(1 << 16))
     with harness.directory() as where, socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(where / "s.sock"))
         listening.listen(8)
-
-        def serve(n_bytes):
-            """A connection, of which so many bytes are read when its lines are over 1000 bytes long."""
-            connection = listening.accept()[0]
-            with connection:
-                while len(line := connection.recv(1000)) < 1000:
-                    if not line:
-                        return
-                    connection.sendall(b"".join(pong(part) for part in line.splitlines()))
-                while n_bytes > 0:
-                    n_bytes -= len(connection.recv(1 << 16))
+        threading.Thread(target=lambda: [serve(listening, n) for n in (13 << 20, 0)], daemon=True).start()
         with Server("stdio", "--socket", str(where / "s.sock")) as s:
-            for n_bytes in (13 << 20, 0):
-                threading.Thread(target=serve, args=(n_bytes,), daemon=True).start()
-                assert s.ask("ping", None, n_bytes)["result"] == {}
-                if n_bytes == 0:
-                    break
-                for _ in range(20):
-                    s.process.stdin.write(b"x" * (1 << 20))
-                s.process.stdin.flush()
-                harness.wait_until(lambda: len(s.messages) == 2)
-                assert s.messages[1]["error"]["message"] == "A message is longer than any server takes. Send less at once."
-                s.process.stdin.write(b"x" * 1000 + b'"}\n')
-            assert len(s.messages) == 3, s.messages
+            assert s.ask("ping", None, 0)["result"] == {}
+            s.send("tools/list", None, "list")
+            harness.wait_until(lambda: "tools/list" in heard)
+            s.process.stdin.write(b"x" * (20 << 20) + b"\n")
+            assert s.ask("ping", None, 1)["result"] == {} and s.reply("list")["result"] == {}
+            assert [m.get("error", {}).get("message") for m in s.messages if "id" not in m] == [
+                "A message is longer than any server takes. Send less at once."], s.messages
+            assert len(s.messages) == 4, s.messages
 
 
 def test_line_without_the_memory_for_it_is_refused_and_is_no_end_of_input():
