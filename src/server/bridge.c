@@ -45,9 +45,9 @@
 #define ABSENT_USEC (5 * USEC_PER_SEC)
 #define RETRY_MSEC 200
 
-/* Looking for a server takes as long as a connection and a few files, or waits for one that does not start:
- * so long each call may wait for it; what takes longer has at most half of our time. */
+/* A look that takes longer had to wait. The calls that follow in the pause are told what it saw. */
 #define LOOK_USEC (100 * USEC_PER_MSEC)
+#define LOOK_PAUSE_USEC (1 * USEC_PER_SEC)
 
 /* So many servers may end, one after the other, without having answered anything of the same lines. */
 #define FRUITLESS_MAX 3
@@ -202,7 +202,7 @@ static int look(Bridge *b) {
 
         fd = b->servers->look(b->servers->userdata, &peer);
         now = now_monotonic_usec();
-        b->next_look_usec = now - start > LOOK_USEC ? now + (now - start) : 0;
+        b->next_look_usec = now - start > LOOK_USEC ? now + LOOK_PAUSE_USEC : 0;
         b->has_looked = true;
         if (fd < 0)
                 return 0;

@@ -17,7 +17,7 @@ typedef struct BridgeServers {
         /* The service is lost, and system_socket_connect() says why: code and reason. */
         int (*replace)(void *userdata, int code, const char *reason, BridgePeer *ret_peer);
         /* A call is about to go to a stand-in: does somebody serve by now, or is there another reason?
-         * -EALREADY: neither. Where the answer takes long it is not asked again for as long. */
+         * -EALREADY: neither. Where the answer takes long it is not asked again for a second. */
         int (*look)(void *userdata, BridgePeer *ret_peer);
         void *userdata;
 } BridgeServers;

@@ -94,7 +94,8 @@ static int message_sent(PendingCalls *p, const char *text, size_t n_bytes, const
                 return 0;
         if (mcp_message_raw_id(text, n_bytes, &id, &n_id)) {
                 r = add_call(p, id, n_id, line, n_line);
-                p->calls[p->n - 1].is_question = r >= 0 && is_question(method, n_method);
+                if (r >= 0)
+                        p->calls[p->n - 1].is_question = is_question(method, n_method);
                 return r;
         }
         if (json_raw_member(text, n_bytes, "id", &id, &n_id) > 0) /* refused, by an answer without one */

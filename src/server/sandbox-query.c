@@ -73,9 +73,10 @@ typedef struct Fault {
 static void take_verdict(const ExecSandboxInfo *info, void *userdata) {
         Fault *f = userdata;
 
-        if (!info || (info->is_known && info->hello.verdict == WIRE_VERDICT_OK))
+        if (info && info->is_known && info->hello.verdict == WIRE_VERDICT_OK)
                 return;
-        f->error = str_copy(&f->text, info->is_known ? info->hello.reason :
+        f->error = str_copy(&f->text, !info          ? "it does not answer" :
+                                      info->is_known ? info->hello.reason :
                                       info->error    ? info->error : "its launcher cannot be started");
 }
 

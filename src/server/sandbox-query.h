@@ -15,5 +15,5 @@ int sandbox_query(const Settings *settings, LauncherConnect *connect, uint64_t t
                   void (*handler)(const ExecSandboxInfo *info, void *userdata), void *userdata);
 
 /* Why the user's own service manager runs no programs, a sentence without its end, allocated; NULL where it
- * does. What cannot be found out counts as a yes: the program will tell. Returns 0 or -ENOMEM. */
+ * does. One that is silent for ten seconds does not. Returns 0 or -ENOMEM. */
 int sandbox_of_user_find_fault(char **ret);
