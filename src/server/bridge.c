@@ -244,7 +244,7 @@ static int refuse_lines(Bridge *b, const char *reason) {
                         r = pending_calls_end(&calls, message, &none, &b->to_client.buffer);
                 consume_line(b, b->input.n_first);
         }
-        return r;
+        return r >= 0 && b->input.is_overlong ? drop_line(b, message) : r;
 }
 
 /* Before the next attempt. Returns true when there shall be none. */

@@ -188,6 +188,11 @@ def test_nothing_can_be_started_in_the_place_of_a_lost_service():
                                                           f"started: no one listens on {service.path}. Send the request "
                                                           "again when it can."}], errors
         s.messages.clear()
+        s.process.stdin.write(b"x" * (13 << 20) + b"\n")
+        s.process.stdin.flush()
+        harness.wait_until(lambda: s.messages)
+        assert s.messages[0]["error"] == errors[0], s.messages
+        s.messages.clear()
         resource.prlimit(s.process.pid, resource.RLIMIT_NOFILE, (4096, 4096))
         assert "tools" in _ask(s, "tools/list")
 
