@@ -234,7 +234,7 @@ static void judge_process(const ResultFacts *f, ExecResult *r) {
 static void judge_finished(const ResultFacts *f, ExecResult *r) {
         const WireFinished *m = f->finished;
 
-        if (m->main_code == 0 || m->result == WIRE_RESULT_GONE) {
+        if (m->result == WIRE_RESULT_GONE || (m->main_code == 0 && m->result != WIRE_RESULT_TIMEOUT)) {
                 judge_failure(f, r);
                 return;
         }
@@ -303,6 +303,10 @@ void result_judge(const ResultFacts *f, ExecResult *r) {
 
         if (f->is_sent && is_finished && f->finished->result == WIRE_RESULT_OOM_KILL) {
                 judge_process(f, r);
+                if (f->finished->main_code == 0) { /* see on_record() of the launcher's job.c */
+                        r->signal = SIGKILL;
+                        r->exit_code = 128 + SIGKILL;
+                }
                 r->status = EXEC_OOM;
                 (void) str_printf(&r->message, "The program was killed because it used more memory than its "
                                                "limit of %s: process the data in smaller pieces.",

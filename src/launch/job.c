@@ -190,8 +190,11 @@ static int on_record(sd_bus_message *m, void *userdata, sd_bus_error *error _unu
                 j->state = JOB_LIVE;
         else if (sd_bus_message_is_method_error(m, NULL) || record_read(m, &j->finished) < 0)
                 job_gone(j, "the service manager did not tell how it ended", m);
-        else if (!j->start_failed && j->finished.main_code == 0)
-                /* A stub loaded for our question claims success of a unit that never ran. */
+        else if (!j->start_failed && j->finished.main_code == 0 &&
+                 j->finished.result == WIRE_RESULT_SUCCESS)
+                /* A stub loaded for our question claims success of a unit that never ran. A unit without a
+                 * known exit that is no success did run: a user's manager (257) that has seen the OOM killer
+                 * end all of a unit does not wait for the main process. */
                 job_gone(j, "the service manager knows nothing of its process", NULL);
         else
                 job_finish(j);

@@ -21,7 +21,8 @@ def _answer(line):
 
 
 def _ask(server, method, params=None):
-    return server.ask(method, params, next(IDS))["result"]
+    server.send(method, params, ident := next(IDS))
+    return server.reply(ident, 30)["result"]     # before it is given up a lost service is waited for
 
 
 def _call(server):
@@ -85,7 +86,7 @@ def test_batch_while_nobody_serves_is_answered_by_an_array():
         s.process.stdin.write(b'[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"b","method":"tools/call",'
                               b'"params":{"name":"exec","arguments":{"code":"1"}}}]\n')
         s.process.stdin.flush()
-        harness.wait_until(lambda: any(isinstance(m, list) for m in s.messages))
+        harness.wait_until(lambda: any(isinstance(m, list) for m in s.messages), 30)
         answers = {m["id"]: m["result"] for m in next(m for m in s.messages if isinstance(m, list))}
         assert answers["a"] == {} and answers["b"]["isError"] is True, answers
 
@@ -182,7 +183,7 @@ def test_nothing_can_be_started_in_the_place_of_a_lost_service():
         resource.prlimit(s.process.pid, resource.RLIMIT_NOFILE, (n - 1, 4096))
         s.process.stdin.write(b'[{"id":2,"method":"a"},{"id":3,"method":"b"}]\n')
         s.process.stdin.flush()
-        harness.wait_until(lambda: any(isinstance(m, list) for m in s.messages))
+        harness.wait_until(lambda: any(isinstance(m, list) for m in s.messages), 30)
         errors = [m["error"] for m in next(m for m in s.messages if isinstance(m, list))]
         assert errors == 2 * [{"code": -31001, "message": "The system service cannot be reached: the system service is not "
                                                           f"started: no one listens on {service.path}. Send the request "

@@ -136,6 +136,17 @@ def test_endings_in_user_mode():
         assert r["status"] == "timeout" and r["duration_ms"] <= 1500, r
 
 
+@needs("user-manager-257", "memory")
+@timeout(120)
+def test_out_of_memory_in_user_mode_is_told_as_that():
+    """A user's manager does not wait for the main process then, and the run was called lost, to be made again."""
+    child = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'x = bytearray(900 << 20)'])\nprint('survived')"
+    with _direct() as c:
+        for code in ("x = bytearray(900 << 20)", child) * 2:
+            r = c.exec(code, timeout_s=60)
+            assert (r["status"], r["exit_code"], r["stdout"]) == ("oom", 137, "") and "512 MiB" in r["message"], r
+
+
 @USER_NEEDS
 def test_a_program_cannot_forge_its_own_end():
     # Whatever the program writes to descriptors it can find, the status is the one it had.

@@ -81,6 +81,11 @@ TEST(result_follows_systemd_and_the_recorded_reason) {
                 { WIRE_RESULT_OOM_KILL, KILLED, 9, JOB_REASON_CANCELLED, EXEC_OOM, 137, 9 },
                 { WIRE_RESULT_OOM_KILL, EXITED, 1, JOB_REASON_NONE, EXEC_OOM, 1, 0 },
                 { WIRE_RESULT_OOM_KILL, EXITED, 0, JOB_REASON_NONE, EXEC_OOM, 0, 0 },
+                /* in user mode systemd need not know how the main process ended */
+                { WIRE_RESULT_OOM_KILL, 0, 0, JOB_REASON_NONE, EXEC_OOM, 137, 9 },
+                { WIRE_RESULT_TIMEOUT, 0, 0, JOB_REASON_NONE, EXEC_TIMEOUT, -1, 0 },
+                { WIRE_RESULT_SIGNAL, 0, 0, JOB_REASON_NONE, EXEC_INFRA_ERROR, -1, 0 },
+                { WIRE_RESULT_SIGNAL, 0, 0, JOB_REASON_TIMEOUT, EXEC_TIMEOUT, -1, 0 },
                 /* RuntimeMaxSec= */
                 { WIRE_RESULT_TIMEOUT, KILLED, 9, JOB_REASON_NONE, EXEC_TIMEOUT, -1, 0 },
                 { WIRE_RESULT_TIMEOUT, EXITED, 0, JOB_REASON_NONE, EXEC_TIMEOUT, -1, 0 },
