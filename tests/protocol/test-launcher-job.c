@@ -235,7 +235,7 @@ TEST(an_end_that_was_missed_is_found_by_asking) {
         started(1);
         fake_pid1_unit_removed(&rig.pid1);
         answer_query("failed");
-        fake_pid1_record(&rig.pid1, "oom-kill", 0, 0); /* as in user mode, where the exit need not be known */
+        fake_pid1_record(&rig.pid1, "oom-kill", 0, 0); /* a user's manager need not know the exit */
         ASSERT_EQ_INT(rig_expect(&rig, WIRE_FINISHED, 1).finished.result, WIRE_RESULT_OOM_KILL);
         done();
 }
