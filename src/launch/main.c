@@ -154,7 +154,9 @@ static int print_unit(void) {
                 r = unit_spec_print(spec, &b);
         if (r < 0)
                 return log_error_errno(r, "Cannot make the unit");
-        return fwrite(b.data, 1, b.n_bytes, stdout) == b.n_bytes && fflush(stdout) == 0 ? 0 : -EIO;
+        if (fwrite(b.data, 1, b.n_bytes, stdout) != b.n_bytes || fflush(stdout) != 0)
+                return log_error_errno(-errno, "Cannot write to standard output");
+        return 0;
 }
 
 /* In system mode each run is bound to our unit, and ends with it. Outside of it that would not hold. */

@@ -353,11 +353,20 @@ static void handle_signal(RunClient *c) {
                 c->exit_status = RUN_EXIT_SIGNAL + (int) si.ssi_signo;
 }
 
-/* Returns true while the output still has a reader. */
-static bool pass_on(OutQueue *q, const struct pollfd *p) {
+/* Returns 0, -EPIPE when the output has no reader any more, or another -errno. */
+static int pass_on(OutQueue *q, const struct pollfd *p) {
         if (p->revents & POLLOUT)
-                return out_queue_flush(q) >= 0;
-        return !(p->revents & (POLLERR | POLLNVAL));
+                return out_queue_flush(q);
+        return p->revents & (POLLERR | POLLHUP | POLLNVAL) ? -EPIPE : 0;
+}
+
+static void output_lost(RunClient *c, int error) {
+        /* Nobody reads what the program prints: end it, as SIGPIPE would end it in a pipeline. */
+        c->exit_status = RUN_EXIT_SIGNAL + SIGPIPE;
+        if (error == -EPIPE)
+                return;
+        c->exit_status = RUN_EXIT_INFRASTRUCTURE;
+        (void) log_error_errno(error, "Cannot write to standard output, so the program was ended");
 }
 
 /* Returns 0 to go on, 1 at the end. */
@@ -371,6 +380,7 @@ static int turn(RunClient *c) {
                                   .events = out_queue_events(&c->err) },
                 [POLL_SIGNALS] = { .fd = c->signal_fd, .events = POLLIN },
         };
+        int r;
 
         if (has_ended && out_queue_n_bytes(&c->out) == 0 && out_queue_n_bytes(&c->err) == 0)
                 return 1;
@@ -381,12 +391,12 @@ static int turn(RunClient *c) {
                 handle_signal(c);
                 return 1;
         }
-        if (!pass_on(&c->out, &fds[POLL_STDOUT])) {
-                /* Nobody reads what the program prints: end it, as SIGPIPE would end it in a pipeline. */
-                c->exit_status = RUN_EXIT_SIGNAL + SIGPIPE;
+        r = pass_on(&c->out, &fds[POLL_STDOUT]);
+        if (r < 0) {
+                output_lost(c, r);
                 return 1;
         }
-        if (!pass_on(&c->err, &fds[POLL_STDERR])) {
+        if (pass_on(&c->err, &fds[POLL_STDERR]) < 0) {
                 out_queue_done(&c->err);
                 c->has_lost_stderr = true;
         }

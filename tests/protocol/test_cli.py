@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -249,6 +250,28 @@ def test_closed_output_ends_run():
         assert p.stdout.readline() == b"up\n"
         p.stdout.close()
         assert p.wait(5) == 128 + signal.SIGPIPE
+
+
+def test_output_that_cannot_be_written_is_told_and_ends_the_run():
+    """The status was that of SIGPIPE, which nobody had sent, and nothing was said."""
+    with fake_launcher() as launcher, open("/dev/full", "wb") as full:
+        done = subprocess.run([MCP_EXEC, "run", "--launcher-socket", launcher, "-"], stdout=full, stderr=subprocess.PIPE,
+                              input=b"import time\nprint('up', flush=True)\ntime.sleep(60)", env=environment(), timeout=20)
+        assert done.returncode == 125, done
+        assert done.stderr == (b"mcp-exec: Cannot write to standard output, so the program was ended: No space left on device\n"), done
+
+
+def test_closed_socket_for_output_ends_run():
+    with fake_launcher() as launcher:
+        ours, theirs = socket.socketpair()
+        with ours, theirs, subprocess.Popen([MCP_EXEC, "run", "--launcher-socket", launcher, "-"], stdin=subprocess.PIPE,
+                                            stdout=theirs, env=environment()) as p:
+            theirs.close()
+            p.stdin.write(b"import time\nprint('up', flush=True)\ntime.sleep(60)")
+            p.stdin.close()
+            assert ours.recv(3) == b"up\n"
+            ours.close()
+            assert p.wait(10) == 128 + signal.SIGPIPE
 
 
 def test_run_uses_the_system_service():
