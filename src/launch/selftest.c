@@ -25,6 +25,8 @@
 #include "runner/checks.h"
 
 #define SELFTEST_RUNTIME_USEC (60 * USEC_PER_SEC)
+#define STATUS_OF_SYSTEMD 200 /* and above */
+#define STATUS_NAMESPACE 226
 
 struct SelfTest {
         Sandbox *sandbox;
@@ -53,7 +55,7 @@ static const struct {
         { 218, "the service manager cannot drop the capabilities of a run", REMEDY_JOURNAL },
         { 219, "the service manager cannot make the cgroup of a run", REMEDY_JOURNAL },
         { 225, "the service manager cannot make a network namespace", REMEDY_JOURNAL },
-        { 226, "the service manager cannot make the namespaces and mounts of a run",
+        { STATUS_NAMESPACE, "the service manager cannot make the namespaces and mounts of a run",
           "Make room below /tmp and /var/tmp, or allow namespaces here; in a container, let it nest (for "
           "nspawn and LXC: security.nesting)" },
         { 228, "the service manager cannot install the system call filter", REMEDY_JOURNAL },
@@ -92,6 +94,23 @@ static void selftest_fail(SelfTest *t, const char *remedy, const char *reason) {
         selftest_end(t, /* is_good= */ false);
 }
 
+/* A path of the administrator's that is missing, or is mounted over what a run has of its own, fails like a
+ * machine that cannot do it. */
+static void fail_check(SelfTest *t, int status, const char *remedy, const char *reason) {
+        char **paths = t->sandbox->settings->bind_read_only_paths;
+        char text[sizeof(t->sandbox->problem.remedy)];
+
+        if (!paths || !*paths || (status >= STATUS_OF_SYSTEMD && status != STATUS_NAMESPACE)) {
+                selftest_fail(t, remedy, reason);
+                return;
+        }
+        (void) snprintf(text, sizeof(text),
+                        "Look first at BindReadOnlyPaths= in mcp-exec.conf: each path has to be there, and "
+                        "none may be a place that a run has of its own, such as /etc. Otherwise: %s",
+                        remedy);
+        selftest_fail(t, text, reason);
+}
+
 static void judge_status(SelfTest *t, const WireFinished *f) {
         bool is_user = t->sandbox->is_user;
         char text[sizeof(t->sandbox->problem.reason)];
@@ -107,9 +126,10 @@ static void judge_status(SelfTest *t, const WireFinished *f) {
                 }
                 (void) snprintf(text, sizeof(text), "The sandbox does not hold on this machine: %s",
                                 checks[i].reason);
-                selftest_fail(t,
-                              is_user && checks[i].status >= 200 ? REMEDY_SYSTEM_SERVICE : checks[i].remedy,
-                              text);
+                fail_check(t, checks[i].status,
+                           is_user && checks[i].status >= STATUS_OF_SYSTEMD ? REMEDY_SYSTEM_SERVICE :
+                                                                               checks[i].remedy,
+                           text);
                 return;
         }
 

@@ -197,6 +197,15 @@ def test_protection_that_cannot_be_applied_refuses_every_run():
     _alive()
 
 
+def test_path_that_is_missing_or_hides_what_a_run_has_is_named_by_its_setting():
+    """The machine was blamed: it could not make the mounts of a run, or showed it the root directory."""
+    for path, fault in (("/nonexistent", "cannot make the namespaces and mounts of a run"), ("/etc", "does not hold")):
+        with configured(f"[Sandbox]\nBindReadOnlyPaths={path}\n"), Client() as c:
+            text = c.refused("exec", {"code": "print('ran')"})
+            assert fault in text and "Look first at BindReadOnlyPaths= in mcp-exec.conf" in text, text
+    _alive()
+
+
 def test_launcher_that_cannot_start_is_a_tool_error_with_the_remedy():
     sh(["systemctl", "stop", "mcp-exec.service", "mcp-exec-launcher.socket", "mcp-exec-launcher.service"])
     sh(["systemctl", "mask", "--runtime", "mcp-exec-launcher.socket", "mcp-exec-launcher.service"])
