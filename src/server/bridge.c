@@ -45,8 +45,8 @@
 #define ABSENT_USEC (5 * USEC_PER_SEC)
 #define RETRY_MSEC 200
 
-/* A look that takes longer had to wait. The calls that follow in the pause are told what it saw. */
-#define LOOK_USEC (100 * USEC_PER_MSEC)
+/* A look that takes longer met with silence. The calls that follow in the pause are told what it saw. */
+#define LOOK_USEC (2 * USEC_PER_SEC)
 #define LOOK_PAUSE_USEC (1 * USEC_PER_SEC)
 
 /* So many servers may end, one after the other, without having answered anything of the same lines. */
