@@ -242,8 +242,9 @@ static void need_on_prepared(PreparationClient *c, SetEntry *e, char *const *war
 
 /* ---- On its way ---- */
 
-/* Why no set can be made, or NULL. */
-static const char* find_problem(const Python *p, const WireHello *hello) {
+const char* need_find_problem(const Python *p, const WireHello *hello) {
+        assert(p && hello);
+
         if (!*hello->sets_directory || !*hello->uv || *hello->sets_reason)
                 return *hello->sets_reason ? hello->sets_reason :
                                              "Packages cannot be installed here: the program uv "
@@ -256,7 +257,7 @@ static const char* find_problem(const Python *p, const WireHello *hello) {
 }
 
 static void need_prepare(Need *n, const WireHello *hello, const char *key) {
-        const char *problem = find_problem(n->python, hello);
+        const char *problem = need_find_problem(n->python, hello);
 
         if (problem) {
                 need_fail(n, EXEC_ERROR, problem);

@@ -31,3 +31,6 @@ void need_continue_all(Python *p, const char *why);
 int need_key(const Python *p, const Parsed *parsed, const WireHello *hello,
              char ret[static SHA256_HEX_CHARS + 1]);
 SetEntry* need_find_set(Python *p, const char *key);
+
+/* Why no set can be made here, and what to do, or NULL. Borrowed from the settings and hello. */
+const char* need_find_problem(const Python *p, const WireHello *hello);

@@ -109,24 +109,45 @@ static void query_report_problem(PythonQuery *q, const char *why) {
                         });
 }
 
+/* A set that is missing and cannot be made here is what a run would fail for. */
+static int add_environment_finding(const Parsed *parsed, const char *why, PythonFinding **ret) {
+        PythonFinding *f;
+
+        f = calloc(parsed->n_findings + 1, sizeof(PythonFinding));
+        if (!f)
+                return -ENOMEM;
+        for (size_t i = 0; i < parsed->n_findings; i++)
+                f[i] = parsed->findings[i];
+        f[parsed->n_findings] = (PythonFinding){ PYTHON_ERROR, "environment", 0, 0, why };
+        *ret = f;
+        return 0;
+}
+
 static void query_report_parsed(PythonQuery *q, const Parsed *parsed) {
         const WireHello *hello = python_hello(q->python);
-        bool has_interpreter = hello && parsed->interpreter >= 0;
-        const char *version = parsed->interpreter_version;
+        bool has_interpreter = hello && parsed->interpreter >= 0, needs_set;
+        _cleanup_free_ PythonFinding *findings = NULL;
+        const char *version = parsed->interpreter_version, *why = NULL;
         char key[SHA256_HEX_CHARS + 1];
         const SetEntry *e = NULL;
 
-        if (has_interpreter && (strv_length(parsed->requirements) > 0 || parsed->needs_python) &&
-            need_key(q->python, parsed, hello, key) >= 0)
+        needs_set = has_interpreter && (strv_length(parsed->requirements) > 0 || parsed->needs_python);
+        if (needs_set && need_key(q->python, parsed, hello, key) >= 0)
                 e = need_find_set(q->python, key);
+        if (needs_set && !e)
+                why = need_find_problem(q->python, hello);
+        if (why && add_environment_finding(parsed, why, &findings) < 0) {
+                query_report_problem(q, "The daemon is out of memory. Try again later.");
+                return;
+        }
         /* A set that brings its interpreter along: which version that is shows when it is there. */
         if (parsed->needs_python)
                 version = e ? e->facts.set.interpreter_version : "";
         query_report(q,
                      &(const PythonReport){
-                             .is_valid = parsed->is_valid,
-                             .findings = parsed->findings,
-                             .n_findings = parsed->n_findings,
+                             .is_valid = parsed->is_valid && !why,
+                             .findings = findings ?: parsed->findings,
+                             .n_findings = parsed->n_findings + (why != NULL),
                              .requirements = parsed->requirements,
                              .requires_python = parsed->requires_python,
                              .interpreter = !has_interpreter      ? "" :

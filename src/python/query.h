@@ -27,12 +27,12 @@ typedef enum PythonSeverity {
 
 typedef struct PythonFinding {
         PythonSeverity severity;
-        const char *kind; /* "syntax", "block", "toml", "requirement", "policy", … */
+        const char *kind; /* "syntax", "block", "toml", "requirement", "policy", "environment", … */
         uint64_t line, column; /* from 1; 0: nowhere in particular */
         const char *message; /* one sentence: what is wrong and what to do */
 } PythonFinding;
 
-/* What PARSE found. Borrowed, valid during the callback. */
+/* What PARSE found, and whether what it takes is here. Borrowed, valid during the callback. */
 typedef struct PythonReport {
         bool is_valid;
         const char *error; /* not NULL: nothing was found out (sandbox refused …), and why */

@@ -175,9 +175,9 @@ static int write_structured(const PythonReport *report, Buffer *b) {
         json_key(&w, "interpreter_version");
         write_words(&w, report->interpreter_version);
         json_key(&w, "environment");
-        json_string(&w, !report->is_valid || !has_set(report) ? "none" :
-                        *report->environment                  ? "ready" :
-                                                                "missing");
+        json_string(&w, !has_set(report)     ? "none" :
+                        *report->environment ? "ready" :
+                                               "missing");
         json_key(&w, "findings");
         json_begin_array(&w);
         for (size_t i = 0; i < report->n_findings; i++) {
@@ -282,7 +282,8 @@ static void write_output_schema(JsonWriter *w) {
                   NULL },
                 { "interpreter_version", "string", "Its version", true, NULL },
                 { "environment", "string",
-                  "Whether its packages are there: ready, or missing until the first run", true,
+                  "Whether its packages are there: ready, or missing until the first run; none: it needs "
+                  "none", true,
                   environment },
                 { "findings", "array",
                   "What is wrong, each with line and column from 1 (0: nowhere in particular)", true,
@@ -298,9 +299,10 @@ static int write_validate_script(const ToolRegistry *registry, McpVersion versio
                 description[] = "Checks a Python script without running it: its syntax, its PEP 723 block "
                                 "(# /// script), every requirement (also those in dependencies), "
                                 "requires-python, and whether this server's policy admits them. Tells what "
-                                "is wrong, with line and column, which interpreter would run it, and "
-                                "whether its packages are installed already. Whether they exist is found "
-                                "out by execute_python.";
+                                "is wrong, with line and column, which interpreter would run it, "
+                                "whether its packages are installed already, and what keeps them from "
+                                "being installed here. Whether they exist is found out by "
+                                "execute_python.";
         static const ToolHints hints = { .is_read_only = true, .is_idempotent = true };
         char script[120];
         const SchemaProperty properties[] = {

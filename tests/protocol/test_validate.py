@@ -80,6 +80,14 @@ def test_policy_and_versions_are_told_beforehand():
         assert not valid and ("error", "requires-python") in [f[:2] for f in findings], findings
 
 
+def test_what_an_offline_server_cannot_fetch_is_no_valid_script():
+    with machine("Offline=yes") as m, m.server() as s:
+        assert _findings(s, script="1") == (True, [])
+        assert _findings(s, script="1", dependencies=["demo"]) == (False, [("error", "environment", 0)])
+        text = s.text("validate_script", script="1", dependencies=["demo"])
+        assert text.startswith("INVALID: These packages have not been prepared") and "Offline=" in text, text
+
+
 def test_what_it_says_of_the_environment():
     with machine() as m, m.server() as s:
         result = s.tool("check_environment")
@@ -125,7 +133,11 @@ def test_without_sets_everything_else_goes_on():
         assert told["can_be_declared"] is False and told["problem"] == "This launcher has no sets", told
         assert "This launcher has no sets" in s.error("execute_python", script="1", dependencies=["demo"])
         assert s.tool("execute_python", script="print(1)")["structuredContent"]["stdout"] == "1\n"
-        assert s.tool("validate_script", script="1", dependencies=["demo"])["structuredContent"]["valid"]
+        assert _findings(s, script="1", dependencies=["demo"]) == (False, [("error", "environment", 0)])
+        told = s.tool("validate_script", script="1", dependencies=["demo"])["structuredContent"]
+        assert (told["environment"], told["dependencies"]) == ("missing", ["demo"]), told
+        assert told["findings"][0]["message"] == "This launcher has no sets", told
+        assert _findings(s, script="1") == (True, [])
         assert "cannot be installed" in s.tool("exec", code="import nothing_like_it")["structuredContent"]["message"]
 
 

@@ -211,6 +211,10 @@ def test_offline_uses_what_is_there():
                 assert output(other, "import mx_demo; mx_demo.main()", "mx-demo") == "demo 2.0\n"
                 text = refusal(other, "mx-base")
                 assert "have not been prepared" in text and "Offline=yes" in text, text
+                text = text_of(other.call("validate_script", {"script": "1", "dependencies": ["mx-demo"]}))
+                assert text.startswith("VALID") and "environment: ready" in text, text
+                text = text_of(other.call("validate_script", {"script": "1", "dependencies": ["mx-base"]}))
+                assert text.startswith("INVALID: These packages have not been prepared"), text
         finally:
             dropin.unlink()
         assert len(index.requests) == n, index.requests

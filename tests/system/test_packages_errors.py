@@ -16,7 +16,8 @@ def test_without_uv_the_remedy_is_told_and_everything_else_works():
         assert "Install uv" in text and "UvPath=" in text, text
         assert output(client, "print(1)") == "1\n"
         text = text_of(client.call("validate_script", {"script": "import json", "dependencies": ["mx-demo"]}))
-        assert text.startswith("VALID") and "mx-demo" in text, text
+        assert text.startswith("INVALID: ") and "Install uv" in text and "UvPath=" in text, text
+        assert text_of(client.call("validate_script", {"script": "import json"})).startswith("VALID")
         assert "UvPath=" in text_of(client.call("check_environment", {}))
         assert names() == []
     assert failed_units() == []
