@@ -230,7 +230,8 @@ int access_load(const char *path, Access **ret, char **reterr_message) {
         if (r == -EACCES || r == -EPERM) /* of a regular file alone it is known what it should be */
                 return refuse(path, 1,
                               lstat(path, &st) >= 0 && S_ISREG(st.st_mode) ?
-                                      "may not be read; it should belong to root:mcp-exec with mode 0640" :
+                                      "may not be read; it should belong to " ACCESS_FILE_OWNER
+                                      " with mode " ACCESS_FILE_MODE :
                                       "may not be read, and is no regular file that can be looked at",
                               reterr_message);
         if (r < 0)

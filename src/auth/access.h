@@ -25,6 +25,11 @@
 #define ACCESS_ENTRIES_MAX 4096
 #define ACCESS_FILE_BYTES_MAX MIB
 
+/* Of the service's file of tokens. Its group would be the users': whoever has a digest can guess at what it
+ * is of. */
+#define ACCESS_FILE_OWNER "mcp-exec:root"
+#define ACCESS_FILE_MODE "0400"
+
 typedef enum AccessKind {
         ACCESS_TOKEN,
         ACCESS_USER,

@@ -75,10 +75,9 @@ static int open_up(CheckContext *c, const char *message, char **ret) {
         if (stat(path, &st) >= 0 && S_ISDIR(st.st_mode))
                 return str_printf(ret, "Let the user " SERVICE_USER " read and enter %s, as everybody may "
                                        "(root:root, mode 0755)", path);
-        /* Whoever has the digests of tokens may try to guess them. */
         if (streq(path, MCP_EXEC_TOKEN_FILE))
-                return str_copy(ret, "Let the user " SERVICE_USER " read it, and nobody else (root:"
-                                     SERVICE_USER ", mode 0640)");
+                return str_copy(ret, "Let the user " SERVICE_USER " read it, and nobody else ("
+                                     ACCESS_FILE_OWNER ", mode " ACCESS_FILE_MODE ")");
         return str_copy(ret, "Let the user " SERVICE_USER " read it, as everybody may (root:root, mode "
                              "0644)");
 }
@@ -150,11 +149,28 @@ int check_configuration(CheckContext *c, Settings **ret) {
         return settings_new_default(ret);
 }
 
+#define SINGLE_TOKEN_FILE MCP_EXEC_SYSCONFDIR "/auth-token"
+
 /* Of the single token without a name, which only root can read. */
 static bool has_single_token(void) {
         struct stat st;
 
-        return stat(MCP_EXEC_SYSCONFDIR "/auth-token", &st) >= 0 && st.st_size > 0;
+        return stat(SINGLE_TOKEN_FILE, &st) >= 0 && st.st_size > 0;
+}
+
+static void check_secret(CheckContext *c, const char *path, const char *owner, const char *mode) {
+        _cleanup_free_ char *remedy = NULL;
+        const struct group *group;
+        struct stat st;
+
+        if (stat(path, &st) < 0 || !(st.st_mode & S_IROTH || (st.st_mode & S_IRGRP && st.st_gid != 0)))
+                return;
+        if (str_printf(&remedy, "chown %s %s && chmod %s %s", owner, path, mode, path) < 0)
+                check_report_break(&c->report, -ENOMEM);
+        group = getgrgid(st.st_gid);
+        check_add(&c->report, CHECK_WARN, "secrets", remedy, "%s may be read by %s%s", path,
+                  st.st_mode & S_IROTH ? "everybody on this machine" : "the group ",
+                  st.st_mode & S_IROTH ? "" : group ? group->gr_name : "that it has");
 }
 
 static bool check_tokens(CheckContext *c) {
@@ -215,6 +231,8 @@ void check_files(CheckContext *c) {
         if (c->uid == 0) {
                 is_good = check_tokens(c) && is_good;
                 is_good = check_metadata(c) && is_good;
+                check_secret(c, MCP_EXEC_TOKEN_FILE, ACCESS_FILE_OWNER, ACCESS_FILE_MODE);
+                check_secret(c, SINGLE_TOKEN_FILE, "root:root", "0600");
         }
         where = is_serving(c) ? strstr(c->units.status, RELOAD_FAILED_TEXT) : NULL;
         if (!where || !is_good)

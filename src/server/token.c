@@ -8,8 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@
 #define TOKEN_PREFIX "mcpexec_"
 #define TOKEN_CHARS_MIN 24
 #define TOKEN_BYTES_MAX 4096
-#define SERVICE_GROUP "mcp-exec"
+#define SERVICE_USER "mcp-exec"
 
 static const char help_text[] =
         "Usage: mcp-exec token add NAME [OPTION…]\n"
@@ -124,16 +124,13 @@ static int open_file(TokenFile *f, const char *path, bool is_for_change) {
         return parse(path, f->text, &f->access);
 }
 
-/* Readable for the service and nobody else. A file that was written by hand may have the group of root, and
- * was then read as everybody might. */
+/* As ACCESS_FILE_OWNER and ACCESS_FILE_MODE say; one of an ordinary user stays that user's. */
 static int set_owner(const TokenFile *f, int fd) {
-        uid_t uid = f->exists ? f->st.st_uid : (uid_t) -1;
-        gid_t gid = f->exists ? f->st.st_gid : (gid_t) -1;
-        const struct group *group = NULL;
+        uid_t uid = f->exists ? f->st.st_uid : geteuid();
+        const struct passwd *service = uid == 0 && geteuid() == 0 ? getpwnam(SERVICE_USER) : NULL;
+        gid_t gid = service || !f->exists ? (gid_t) -1 : f->st.st_gid;
 
-        if (geteuid() == 0 && (!f->exists || gid == 0))
-                group = getgrnam(SERVICE_GROUP);
-        if (fchmod(fd, 0640) < 0 || fchown(fd, uid, group ? group->gr_gid : gid) < 0)
+        if (fchmod(fd, service ? 0400 : 0600) < 0 || fchown(fd, service ? service->pw_uid : uid, gid) < 0)
                 return -errno;
         return 0;
 }

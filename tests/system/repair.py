@@ -70,7 +70,7 @@ def written(path, text, owner="root:root", mode=0o644):
 
 
 def tokens(text):
-    return written(TOKENS, text, "root:mcp-exec", 0o640)
+    return written(TOKENS, text, "mcp-exec:root", 0o400)
 
 
 @contextlib.contextmanager

@@ -106,7 +106,7 @@ def test_all_transports_give_the_same_answer():
     import pathlib
     path = pathlib.Path("/etc/mcp-exec/auth-token")
     path.write_text(token + "\n")
-    path.chmod(0o640)
+    path.chmod(0o600)
     try:
         sh(["systemctl", "stop", "mcp-exec.service"])
         sh(["systemctl", "start", "mcp-exec-http.socket"])

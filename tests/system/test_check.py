@@ -247,9 +247,9 @@ def test_mistake_in_the_configuration_is_answered_and_found_in_the_journal():
 def test_files_that_root_alone_may_read_are_found_before_the_service_starts_again():
     with tokens("user alice parallel=2\n") as file:
         assert "tokens" not in check()
-        file.chmod(0o600)
+        sh(["chown", "root:root", str(file)])
         row = check()["tokens"]
-        assert row["verdict"] == "fail" and "should belong to root:mcp-exec with mode 0640" in row["detail"], row
+        assert row["verdict"] == "fail" and "should belong to mcp-exec:root with mode 0400" in row["detail"], row
         assert "as everybody may" not in row["remedy"], row
     with configured("[Exec]\nMaxParallel=2\n"):
         CONF_DROPIN.chmod(0o600)

@@ -24,7 +24,7 @@ def http(token=TOKEN):
     sh(["systemctl", "stop", "mcp-exec.service"])
     if token:
         TOKEN_FILE.write_text(token + "\n")
-        TOKEN_FILE.chmod(0o640)
+        TOKEN_FILE.chmod(0o600)
     sh(["systemctl", "start", "mcp-exec-http.socket"])
     try:
         yield 8080

@@ -16,6 +16,7 @@ import subprocess
 from http_client import HttpClient, listened
 from lib import (PROTOCOL, Client, configured, journal, journal_cursor, main_pid, minimal_environment,
                  processes_with, record_of, run_units, sh, show, text_of, timeout, user_options, wait_until)
+from repair import check, written
 from seen import journal_text
 
 FILE = pathlib.Path("/etc/mcp-exec/tokens")
@@ -49,8 +50,8 @@ def test_token_is_taken_at_once_and_refused_once_removed():
     with serving():
         ci = add("ci")
         info = FILE.stat()
-        assert stat.S_IMODE(info.st_mode) == 0o640 and info.st_uid == 0, info
-        assert info.st_gid == grp.getgrnam("mcp-exec").gr_gid, info
+        assert stat.S_IMODE(info.st_mode) == 0o400, info
+        assert (info.st_uid, info.st_gid) == (pwd.getpwnam("mcp-exec").pw_uid, 0), info
         client = HttpClient(8080, token=ci)
         result = client.exec("print(1)")
         assert record_of(result["run_id"])["MCP_EXEC_PRINCIPAL"] == "token:ci"
@@ -62,6 +63,35 @@ def test_token_is_taken_at_once_and_refused_once_removed():
         assert status(late) == 200
         assert sh(["mcp-exec", "token", "list"]).stdout == "late\n"
         assert main_pid() == pid, "the service was started anew"
+
+
+def test_digests_of_tokens_are_not_to_be_read_by_members_of_the_group():
+    with serving():
+        add("ci")
+        sh(["gpasswd", "-a", "alice", "mcp-exec"])
+        try:
+            assert "Permission denied" in sh(["cat", str(FILE)], user="alice", check=False).stderr
+            sh(["chown", "root:mcp-exec", str(FILE)])       # as somebody might who read that the group is the service's
+            FILE.chmod(0o640)
+            assert "token ci sha256:" in sh(["cat", str(FILE)], user="alice").stdout
+            row = check()["secrets"]
+            assert row["verdict"] == "warn" and row["detail"] == f"{FILE} may be read by the group mcp-exec", row
+            sh(row["remedy"])
+            assert "Permission denied" in sh(["cat", str(FILE)], user="alice", check=False).stderr
+            assert "secrets" not in check()
+            add("late")
+            assert "Permission denied" in sh(["cat", str(FILE)], user="alice", check=False).stderr
+        finally:
+            sh(["gpasswd", "-d", "alice", "mcp-exec"])
+
+
+def test_a_single_token_that_everybody_may_read_is_told():
+    file = pathlib.Path("/etc/mcp-exec/auth-token")
+    with written(file, "token-of-this-test-1234567890\n", mode=0o644):
+        row = check()["secrets"]
+        assert row["verdict"] == "warn" and row["detail"] == f"{file} may be read by everybody on this machine", row
+        sh(row["remedy"])
+        assert "secrets" not in check()
 
 
 def test_token_command_of_a_caller_that_ignores_its_children_warns_of_nothing():
