@@ -25,6 +25,7 @@ typedef enum Controller {
         CONTROLLER_MEMORY = 1 << 0,
         CONTROLLER_PIDS = 1 << 1,
         CONTROLLER_CPU = 1 << 2,
+        CONTROLLERS_ALL = (1 << 3) - 1,
 } Controller;
 
 /* What HTTP listeners offer beside /mcp. */
@@ -88,7 +89,6 @@ typedef struct Settings {
         char *python_version;         /* --python-version: of every program; NULL: the interpreter's */
         char *auth_token;             /* MCP_EXEC_AUTH_TOKEN, credential "auth-token"; wiped on free */
         bool has_output_limit_override; /* MCP_EXEC_MAX_OUTPUT_BYTES was set: also bounds the reply */
-
         bool assigned[96]; /* private: for each key of the table, whether it no longer is a default */
 } Settings;
 

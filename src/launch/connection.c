@@ -303,8 +303,7 @@ static void send_hello(Connection *c) {
         h->runtime_max_usec = s->ceilings[WIRE_PROFILE_RUN].runtime_max_usec;
         if (s->settings) {
                 h->tmpfs_bytes = s->settings->tmpfs_bytes;
-                h->is_relaxed = s->settings->require_controllers !=
-                                (CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU);
+                h->is_relaxed = s->settings->require_controllers != CONTROLLERS_ALL;
         }
         if (s->manager) {
                 h->manager_version = s->manager->version;

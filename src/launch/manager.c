@@ -52,7 +52,7 @@ static int user_bus_address(char **ret, Problem *reterr_problem) {
 
         r = user_runtime_directory(&directory);
         if (r == -ENOENT)
-                return problem_set(reterr_problem, -r, REMEDY_SYSTEM_SERVICE,
+                return problem_set(reterr_problem, -r, remedy_user_manager(),
                                    "This user has no service manager: /run/user/%u is not there",
                                    (unsigned) getuid());
         if (r < 0)
@@ -62,11 +62,8 @@ static int user_bus_address(char **ret, Problem *reterr_problem) {
         if (r < 0)
                 return r;
         if (access(path, F_OK) < 0)
-                return problem_set(
-                        reterr_problem, ENOENT,
-                        "Install the package dbus-user-session and log in again, "
-                        "or use the system service: sudo systemctl enable --now mcp-exec.socket",
-                        "The user's service manager has no message bus at %s", path);
+                return problem_set(reterr_problem, ENOENT, remedy_user_bus(),
+                                   "The user's service manager has no message bus at %s", path);
 
         /* The address syntax has characters of its own; escaping every byte is always right. */
         r = buffer_append_str(&b, "unix:path=");
@@ -102,7 +99,7 @@ int manager_open_bus(bool is_user, sd_bus **ret, Problem *reterr_problem) {
                 r = sd_bus_open_system(&bus);
         if (r < 0)
                 return problem_set(reterr_problem, -r,
-                                   is_user ? REMEDY_SYSTEM_SERVICE
+                                   is_user ? remedy_user_manager()
                                            : "Install the message bus (package dbus), then: sudo systemctl "
                                              "start dbus.socket",
                                    "The %s message bus cannot be reached", is_user ? "user's" : "system");
@@ -190,7 +187,7 @@ int manager_new(sd_event *event, sd_bus *bus, bool is_user, Manager **ret, Probl
         if (r < 0)
                 return problem_set(
                         reterr_problem, -r,
-                        is_user ? REMEDY_SYSTEM_SERVICE :
+                        is_user ? remedy_user_manager() :
                                   "mcp-exec needs systemd as the first process (PID 1) of this machine",
                         "No systemd answers on the %s message bus", is_user ? "user's" : "system");
 

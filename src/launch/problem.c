@@ -2,11 +2,46 @@
 
 /* Problem: see problem.h. */
 
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/strv.h"
 #include "launch/problem.h"
+
+/* before, and then how it is used. Where there is no name for a user, no command takes it either. */
+static const char* use_system_service(const char *before) {
+        static char text[sizeof(((Problem*) NULL)->remedy)];
+        const struct passwd *p = getpwuid(getuid());
+        _cleanup_free_ char *word = NULL;
+
+        if (p)
+                (void) str_quote_for_shell(p->pw_name, &word);
+        (void) snprintf(text, sizeof(text),
+                        "%s the system service: \"sudo systemctl enable --now mcp-exec.socket\" and \"sudo "
+                        "gpasswd -a %s mcp-exec\"%s",
+                        before, word ?: "USER", word ? "" : " with the user's name");
+        return text;
+}
+
+const char* remedy_system_service(void) {
+        return use_system_service("Use");
+}
+
+const char* remedy_user_manager(void) {
+        char before[128];
+
+        (void) snprintf(before, sizeof(before),
+                        "Start the user's service manager (\"sudo systemctl restart user@%u.service\"), "
+                        "or use", (unsigned) getuid());
+        return use_system_service(before);
+}
+
+const char* remedy_user_bus(void) {
+        return use_system_service("Install the package dbus-user-session and log in again, or use");
+}
 
 int problem_set(Problem *p, int error, const char *remedy, const char *reason_format, ...) {
         char text[sizeof(p->reason)];

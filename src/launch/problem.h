@@ -12,11 +12,11 @@ typedef struct Problem {
         char remedy[sizeof(((WireHello*) NULL)->remedy)];
 } Problem;
 
-/* The two remedies that recur. */
-#define REMEDY_SYSTEM_SERVICE                                                                               \
-        "Use the system service: \"sudo systemctl enable --now mcp-exec.socket\" and "                      \
-        "\"sudo gpasswd -a USER mcp-exec\" with the user's name"
+/* The remedies that recur. Those for a user name this process's; static, until the next call. */
 #define REMEDY_JOURNAL "See the journal: journalctl -b -u mcp-exec-launcher.service"
+const char* remedy_system_service(void);
+const char* remedy_user_manager(void); /* that does not run */
+const char* remedy_user_bus(void); /* that is not there */
 
 /* Fills p and returns -error, so that `return problem_set(…)` both tells and fails. p may be NULL. */
 int problem_set(Problem *p, int error, const char *remedy, const char *reason_format, ...) _printf_(4, 5);

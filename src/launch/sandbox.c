@@ -77,16 +77,17 @@ int interpreter_resolve(const char *name, char *const *binds, char **ret, Proble
         if (!path || !is_program(path))
                 return problem_set(
                         reterr_problem, ENOENT,
-                        "Set Python= in mcp-exec.conf to the absolute path of an interpreter that everybody "
-                        "may execute, or leave it out and install one (package python3)",
+                        "Set Python= in mcp-exec.conf, or MCP_EXEC_PYTHON, to the absolute path of an "
+                        "interpreter that everybody may execute, or leave it out and install one (package "
+                        "python3)",
                         "The Python interpreter %s (Python=) is not there or not executable", name);
 
         real = realpath(path, NULL);
         if (!real || !path_is_visible(path, binds) || !path_is_visible(real, binds))
                 return problem_set(
                         reterr_problem, EXDEV,
-                        "Set Python= in mcp-exec.conf to an interpreter under /usr, or add the directory of "
-                        "this one to BindReadOnlyPaths=",
+                        "Set Python= in mcp-exec.conf, or MCP_EXEC_PYTHON, to an interpreter under /usr, or "
+                        "add the directory of this one to BindReadOnlyPaths=",
                         "The Python interpreter %s (Python=) is outside of what a run may see",
                         real ? real : path);
 
@@ -167,7 +168,7 @@ int sandbox_check_manager(const Manager *m, Problem *p) {
                                    "Use systemd 252 or later: Debian 12, Ubuntu 24.04, RHEL 9",
                                    "systemd %s is too old for the sandbox", m->version_text);
         if (m->is_user && m->version < MANAGER_VERSION_MIN_USER)
-                return problem_set(p, EOPNOTSUPP, REMEDY_SYSTEM_SERVICE,
+                return problem_set(p, EOPNOTSUPP, remedy_system_service(),
                                    "A user's own systemd %s cannot hide the user's processes from a run: "
                                    "that needs 257", m->version_text);
         if (!m->has_seccomp)
@@ -271,7 +272,7 @@ int sandbox_new(sd_event *event, bool is_user, const char *uv_path, Sandbox **re
                 return log_oom();
         if (r < 0)
                 sandbox_set_problem(s, r);
-        else if (s->settings->require_controllers != (CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU))
+        else if (s->settings->require_controllers != CONTROLLERS_ALL)
                 log_warning("RequireControllers= is set to less than its default: limits of memory, "
                             "processes or CPU may not hold");
 

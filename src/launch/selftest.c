@@ -119,7 +119,7 @@ static void judge_status(SelfTest *t, const WireFinished *f) {
                 if (f->main_code != 1 || f->main_status != checks[i].status)
                         continue;
                 if (is_user && userns_is_restricted()) {
-                        selftest_fail(t, REMEDY_SYSTEM_SERVICE,
+                        selftest_fail(t, remedy_system_service(),
                                       "AppArmor on this machine restricts user namespaces, so that a user's "
                                       "own service manager cannot isolate a run");
                         return;
@@ -127,7 +127,7 @@ static void judge_status(SelfTest *t, const WireFinished *f) {
                 (void) snprintf(text, sizeof(text), "The sandbox does not hold on this machine: %s",
                                 checks[i].reason);
                 fail_check(t, checks[i].status,
-                           is_user && checks[i].status >= STATUS_OF_SYSTEMD ? REMEDY_SYSTEM_SERVICE :
+                           is_user && checks[i].status >= STATUS_OF_SYSTEMD ? remedy_system_service() :
                                                                                checks[i].remedy,
                            text);
                 return;
@@ -136,7 +136,7 @@ static void judge_status(SelfTest *t, const WireFinished *f) {
         (void) snprintf(text, sizeof(text),
                         "The sandbox's self-test ended unexpectedly (%s, code %" PRId32 ", %" PRId32 ")",
                         wire_result_to_string((WireResult) f->result), f->main_code, f->main_status);
-        selftest_fail(t, is_user ? REMEDY_SYSTEM_SERVICE : REMEDY_JOURNAL, text);
+        selftest_fail(t, is_user ? remedy_system_service() : REMEDY_JOURNAL, text);
 }
 
 static void judge_limits(SelfTest *t) {

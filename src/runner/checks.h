@@ -19,7 +19,7 @@
         X(3, PREPARE, "the working directory of a run cannot be made in the sandbox's /tmp",                \
           "Raise TmpfsSize= and TmpfsInodes= in mcp-exec.conf.")                                            \
         X(4, INTERPRETER, "the Python interpreter does not run inside the sandbox",                         \
-          "Check Python= in mcp-exec.conf; it must be Python 3.11 or later, all of it under /usr.")         \
+          "Check Python= (or MCP_EXEC_PYTHON): it must be Python 3.11 or later, all of it under /usr.")     \
         X(10, NS_NET, "a run shares the host's network namespace",                                          \
           "PrivateNetwork= is not effective here: allow the service manager to make network namespaces.")   \
         X(11, NS_MNT, "a run shares the host's mount namespace",                                            \

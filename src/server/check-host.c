@@ -9,7 +9,10 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/vfs.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -174,7 +177,6 @@ static const char* controllers_remedy(const CheckContext *c, unsigned missing, b
 }
 
 static void check_controllers(CheckContext *c) {
-        static const unsigned all = CONTROLLER_MEMORY | CONTROLLER_PIDS | CONTROLLER_CPU;
         bool is_good = c->knows_launcher && c->hello.verdict == WIRE_VERDICT_OK, is_demanded;
         unsigned found = 0, missing, required = c->settings->require_controllers;
         bool is_user = !c->uses_system_service && c->uid != 0;
@@ -192,7 +194,7 @@ static void check_controllers(CheckContext *c) {
                 found = read_controllers(path);
         }
 
-        missing = all & ~found;
+        missing = CONTROLLERS_ALL & ~found;
         /* A launcher refuses to do without what its settings demand. */
         is_demanded = missing & required && !(c->mistake && is_good);
         if (missing == 0) {
@@ -294,6 +296,19 @@ static bool is_sysctl_on(const char *path) {
         return text && streq(text, "1");
 }
 
+/* A socket stays behind when its manager goes, as long as somebody is logged in. */
+static bool is_answered(const char *path) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        _cleanup_close_ int fd = -EBADF;
+
+        if (strlen(path) >= sizeof(address.sun_path))
+                return false;
+        memcpy(address.sun_path, path, strlen(path));
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        return fd < 0 || connect(fd, (const struct sockaddr *) &address, sizeof(address)) >= 0 ||
+               errno == EAGAIN; /* it is busy */
+}
+
 void check_user_manager(CheckContext *c) {
         static const char use_service[] =
                 "Use the system service: \"sudo systemctl enable --now mcp-exec.socket\" and \"sudo "
@@ -324,6 +339,14 @@ void check_user_manager(CheckContext *c) {
                         check_report_break(&c->report, r);
                 check_add(&c->report, CHECK_FAIL, "user manager", remedy,
                           "%s has no service manager of its own running (no %s)", c->user_name, path);
+                return;
+        }
+        if (!is_answered(path)) {
+                if (str_printf(&remedy, "sudo systemctl restart user@%u.service", (unsigned) c->uid) < 0)
+                        check_report_break(&c->report, -ENOMEM);
+                check_add(&c->report, CHECK_FAIL, "user manager", remedy,
+                          "%s has no service manager of its own running (nobody answers at %s)",
+                          c->user_name, path);
                 return;
         }
         c->has_user_manager = true;

@@ -170,9 +170,12 @@ static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
                 return;
         }
         check_add(&c->report, h->is_relaxed ? CHECK_WARN : CHECK_OK, "launcher",
-                  h->is_relaxed ? "Remove RequireControllers= from mcp-exec.conf and its drop-ins "
-                                  "(grep -r RequireControllers /etc/mcp-exec finds it)." :
-                                  NULL,
+                  !h->is_relaxed                    ? NULL :
+                  h->controllers == CONTROLLERS_ALL ? "Remove RequireControllers= from mcp-exec.conf and "
+                                                      "its drop-ins (grep -r RequireControllers "
+                                                      "/etc/mcp-exec finds it)." :
+                                                      "First what is named for the controllers: without "
+                                                      "them and without this setting no program runs.",
                   "its self-test passed under %s%s",
                   h->is_user ? "this user's service manager" : "the system manager",
                   h->is_relaxed ? ", without all of the limits (RequireControllers=)" : "");

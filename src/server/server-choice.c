@@ -3,6 +3,8 @@
 #include "server/server-choice.h"
 
 #include <errno.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,6 +50,24 @@ static int find_fault_of_manager(char **ret) {
         return str_copy(ret, "this user has none running");
 }
 
+/* What follows once the socket listens: it admits a group (AllowGroups=, by default this one). */
+static int extend_by_admission(char **remedy) {
+        const struct passwd *p = getpwuid(geteuid());
+        const struct group *g = getgrnam("mcp-exec");
+        _cleanup_free_ char *word = NULL, *first = NULL;
+        int r;
+
+        if (!p || !*remedy || (g && strv_contains(g->gr_mem, p->pw_name)))
+                return 0;
+        r = str_quote_for_shell(p->pw_name, &word);
+        if (r < 0)
+                return r;
+        first = TAKE_PTR(*remedy);
+        return str_printf(remedy, strncmp(first, "sudo ", 5) == 0 ? "%s && sudo gpasswd -a %s mcp-exec" :
+                                                                   "%s Then: sudo gpasswd -a %s mcp-exec",
+                          first, word);
+}
+
 int server_choice_find_cause(int code, const char *reason, char **ret) {
         _cleanup_free_ char *fault = NULL, *remedy = NULL;
         bool as_root = geteuid() == 0, is_second_way;
@@ -74,6 +94,9 @@ int server_choice_find_cause(int code, const char *reason, char **ret) {
                         (code == SYSTEM_SOCKET_E_ABSENT && !system_units_are_wanted(&units));
         if (as_root || !fault || !is_second_way)
                 return str_printf(ret, "%s%s%s", reason, remedy ? ". To repair this: " : "", remedy ?: "");
+        r = extend_by_admission(&remedy);
+        if (r < 0)
+                return r;
         return str_printf(ret, "%s. Nor does this user's own service manager run programs: %s%s%s", reason,
                           fault, remedy ? ". To repair this: " : "", remedy ?: "");
 }

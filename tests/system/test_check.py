@@ -8,8 +8,8 @@ import shlex
 import tempfile
 import time
 
-from lib import (CONF_DROPIN, SOCKETS, configured, minimal_environment, needs, sh, show, start_sockets, stop_services,
-                 systemd_version, timeout, wait_until)
+from lib import (CONF_DROPIN, SOCKETS, configured, controllers, minimal_environment, needs, sh, show, start_sockets,
+                 stop_services, systemd_version, timeout, uid_of, wait_until)
 from repair import check, checked, ping, tokens
 from test_sets import uv
 
@@ -117,6 +117,32 @@ def test_check_of_a_stranger_does_not_recommend_a_group_that_does_not_exist():
         items, _ = checked("bob")
     assert "no such group" in items["service"]["detail"], items["service"]
     assert "gpasswd" not in items["service"]["remedy"] and "AllowGroups=" in items["service"]["remedy"], items
+
+
+@needs("user-manager-257")
+def test_check_of_a_user_whose_manager_was_stopped_starts_it():
+    """Its socket stays, and check said that it runs, and of the launcher that the user is to be put into a group."""
+    sh(["systemctl", "stop", f"user@{uid_of('bob')}.service"])
+    items, status = checked("bob")
+    assert os.path.exists(f"/run/user/{uid_of('bob')}/systemd/private"), "it did not stay"
+    assert status == 1 and items["user manager"]["verdict"] == "fail", items
+    assert "launcher" not in items and "run" not in items, items
+    text = sh("echo 'print(1)' | mcp-exec run --no-bridge -", user="bob", check=False).stderr
+    assert f"systemctl restart user@{uid_of('bob')}.service" in text and "gpasswd -a bob mcp-exec" in text, text
+    sh(items["user manager"]["remedy"].removeprefix("sudo "))
+    items, status = checked("bob")
+    assert status == 0 and items["user manager"]["verdict"] == items["run"]["verdict"] == "ok", items
+
+
+def test_check_does_not_advise_to_demand_controllers_that_are_not_there():
+    """Whoever did what it said had every run refused."""
+    with configured("[Sandbox]\nRequireControllers=\n"):
+        row = checked("root")[0]["launcher"]
+    assert row["verdict"] == "warn", row
+    if controllers() >= {"memory", "pids", "cpu"}:
+        assert row["remedy"].startswith("Remove RequireControllers="), row
+    else:
+        assert "Remove" not in row["remedy"] and "without this setting no program runs" in row["remedy"], row
 
 
 def test_check_of_a_user_without_a_manager_names_linger():

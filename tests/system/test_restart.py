@@ -140,9 +140,14 @@ def test_user_without_a_manager_is_served_once_what_was_told_is_done():
             text = text_of(client.call("exec", {"code": "print(1)"}))
             assert text.startswith("Nothing was run: the system service is not started: no one listens on "), text
             assert "Nor does this user's own service manager run programs: this user has none running. To repair this: sudo " in text, text
-            sh(text.partition("To repair this: ")[2].partition(" (then call again")[0].replace("sudo ", ""))
+            remedy = text.partition("To repair this: ")[2].partition(" (then call again")[0].replace("sudo ", "")
+            assert remedy == "systemctl enable --now mcp-exec.socket && gpasswd -a carol mcp-exec", text
+            sh(remedy)
+            assert client.exec("print(6 * 7)")["stdout"] == "42\n"
+            sh(["gpasswd", "-d", "carol", "mcp-exec"])
+            sh(["systemctl", "stop", "mcp-exec.service"])       # whom it let in it serves on
             text = text_of(client.call("exec", {"code": "print(1)"}))
-            assert text.startswith("Nothing was run: the system service answers ") and "gpasswd -a carol mcp-exec" in text, text
+            assert "the system service answers " in text and "gpasswd -a carol mcp-exec" in text, text
             sh(["gpasswd", "-a", "carol", "mcp-exec"])
             assert client.exec("print(6 * 7)")["stdout"] == "42\n"
     finally:
