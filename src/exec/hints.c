@@ -160,13 +160,16 @@ static bool has_package(const char *const names[], const char *package) {
 /* "The module … Installed: numpy, pandas, and 31 more." */
 static int say_missing_module(const char *module, const HintFacts *f, char **ret) {
         _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        const char *dot = strrchr(module, '.'); /* what stands before it was found */
         size_t n_named = 0, n_packages = strv_length(f->packages);
         int r;
 
-        r = f->can_declare ?
-                    buffer_printf(&b, "The module '%s' is not installed here.", module) :
-                    buffer_printf(&b, "The module '%s' is not installed here and cannot be installed, for "
-                                      "there is no network in this sandbox.", module);
+        r = dot            ? buffer_printf(&b, "The module '%.*s' is here and has no part '%s'.",
+                                           (int) (dot - module), module, dot + 1) :
+            f->can_declare ? buffer_printf(&b, "The module '%s' is not installed here.", module) :
+                             buffer_printf(&b, "The module '%s' is not installed here and cannot be "
+                                               "installed, for there is no network in this sandbox.",
+                                           module);
         if (r >= 0 && f->can_declare)
                 r = say_how_to_declare(module, &b);
         if (r < 0)

@@ -142,10 +142,8 @@ static int print_unit(void) {
                 r = sandbox_new(NULL, arg_is_user, NULL, &s);
         if (r < 0)
                 return r;
-        if (!s->manager || !s->settings || !s->python) {
-                log_error("%s. %s.", s->problem.reason, s->problem.remedy);
-                return -EOPNOTSUPP;
-        }
+        if (!s->manager || !s->settings || !s->python)
+                return -EOPNOTSUPP; /* why was said */
 
         choice.limits = s->ceilings[arg_profile];
         choice.set = profile_has_leaf(arg_profile) ? &leaf : NULL;

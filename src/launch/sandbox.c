@@ -158,19 +158,27 @@ static int check_files(Problem *p) {
         return 0;
 }
 
+static int check_version(bool is_user, unsigned version, const char *text, Problem *p) {
+        if (version < MANAGER_VERSION_MIN)
+                return problem_set(p, EOPNOTSUPP,
+                                   "Use systemd 252 or later: Debian 12, Ubuntu 24.04, RHEL 9",
+                                   "systemd %s is too old for the sandbox", text);
+        if (is_user && version < MANAGER_VERSION_MIN_USER)
+                return problem_set(p, EOPNOTSUPP, remedy_system_service(),
+                                   "A user's own systemd %s cannot hide the user's processes from a run: "
+                                   "that needs 257", text);
+        return 0;
+}
+
 int sandbox_check_manager(const Manager *m, Problem *p) {
         struct statfs fs;
+        int r;
 
         assert(m);
 
-        if (m->version < MANAGER_VERSION_MIN)
-                return problem_set(p, EOPNOTSUPP,
-                                   "Use systemd 252 or later: Debian 12, Ubuntu 24.04, RHEL 9",
-                                   "systemd %s is too old for the sandbox", m->version_text);
-        if (m->is_user && m->version < MANAGER_VERSION_MIN_USER)
-                return problem_set(p, EOPNOTSUPP, remedy_system_service(),
-                                   "A user's own systemd %s cannot hide the user's processes from a run: "
-                                   "that needs 257", m->version_text);
+        r = check_version(m->is_user, m->version, m->version_text, p);
+        if (r < 0)
+                return r;
         if (!m->has_seccomp)
                 return problem_set(p, EOPNOTSUPP,
                                    "Use a systemd that was built with seccomp (Features: +SECCOMP)",
@@ -282,6 +290,7 @@ int sandbox_new(sd_event *event, bool is_user, const char *uv_path, Sandbox **re
 
 int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret) {
         _cleanup_(sandbox_freep) Sandbox *s = NULL;
+        char text[16];
         int r;
 
         assert(ret);
@@ -289,7 +298,10 @@ int sandbox_new_for_version(bool is_user, unsigned version, Sandbox **ret) {
         r = sandbox_allocate(is_user, &s);
         if (r < 0)
                 return r;
-        r = sandbox_load_settings(s);
+        (void) snprintf(text, sizeof(text), "%u", version);
+        r = check_version(is_user, version, text, &s->problem);
+        if (r >= 0)
+                r = sandbox_load_settings(s);
         if (r >= 0)
                 r = interpreter_resolve(s->settings->python, s->settings->bind_read_only_paths, &s->python,
                                         &s->problem);

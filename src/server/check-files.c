@@ -14,6 +14,7 @@
 
 #include "auth/access.h"
 #include "base/macro.h"
+#include "base/parse.h"
 #include "base/strv.h"
 #include "config.h"
 #include "server/check.h"
@@ -220,6 +221,31 @@ static bool check_metadata(CheckContext *c) {
         return false;
 }
 
+/* Who is never let in, for a slip of the pen. */
+static void check_name(CheckContext *c, const char *key, const char *name) {
+        _cleanup_free_ char *remedy = NULL;
+
+        if (str_printf(&remedy,
+                       "Correct it (grep -r %s /etc/mcp-exec finds it), then \"systemctl "
+                       "try-reload-or-restart mcp-exec.service\".", key) < 0)
+                check_report_break(&c->report, -ENOMEM);
+        check_add(&c->report, CHECK_WARN, "admission", remedy, "%s= names \"%s\", which is no %s here", key,
+                  name, streq(key, "AllowUsers") ? "user" : "group");
+}
+
+static void check_admission(CheckContext *c) {
+        uint64_t uid;
+
+        if (c->mistake)
+                return;
+        STRV_FOREACH(u, c->settings->allow_users)
+                if (!getpwnam(*u) && parse_uint64(*u, &uid) < 0)
+                        check_name(c, "AllowUsers", *u);
+        STRV_FOREACH(g, c->settings->allow_groups)
+                if (!getgrnam(*g))
+                        check_name(c, "AllowGroups", *g);
+}
+
 void check_files(CheckContext *c) {
         _cleanup_free_ char *remedy = NULL;
         const char *where;
@@ -233,6 +259,7 @@ void check_files(CheckContext *c) {
                 is_good = check_metadata(c) && is_good;
                 check_secret(c, MCP_EXEC_TOKEN_FILE, ACCESS_FILE_OWNER, ACCESS_FILE_MODE);
                 check_secret(c, SINGLE_TOKEN_FILE, "root:root", "0600");
+                check_admission(c);
         }
         where = is_serving(c) ? strstr(c->units.status, RELOAD_FAILED_TEXT) : NULL;
         if (!where || !is_good)

@@ -8,6 +8,8 @@
 
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/parse.h"
+#include "base/strv.h"
 #include "config.h"
 #include "server/command.h"
 
@@ -36,7 +38,10 @@ int command_print_unit(int argc, char **argv) {
         CommandLine line = {
                 .argc = argc, .argv = argv, .name = "print-unit", .help = help_text, .options = table,
         };
+        static char *const profiles[] = { (char*) "run", (char*) "parse", (char*) "fetch",
+                                          (char*) "install", NULL };
         const char *version = NULL, *profile = NULL;
+        uint64_t number;
         size_t n = 2;
         int c;
 
@@ -55,6 +60,13 @@ int command_print_unit(int argc, char **argv) {
                 }
         if (line.status != COMMAND_GOES_ON)
                 return line.status;
+        /* The launcher refuses them, too, and would not be the one to say how to ask. */
+        if (version && (parse_uint64(version, &number) < 0 || number == 0 || number > 9999))
+                return command_usage_error("print-unit", "--manager-version is a number such as 257, not "
+                                                         "\"%s\"", version);
+        if (profile && !strv_contains(profiles, profile))
+                return command_usage_error("print-unit", "--profile is run, parse, fetch or install, not "
+                                                         "\"%s\"", profile);
 
         if (version) {
                 child[n++] = "--manager-version";

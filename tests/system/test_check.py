@@ -145,6 +145,15 @@ def test_check_does_not_advise_to_demand_controllers_that_are_not_there():
         assert "Remove" not in row["remedy"] and "without this setting no program runs" in row["remedy"], row
 
 
+def test_check_of_root_names_users_and_groups_that_do_not_exist():
+    with configured("[Server]\nAllowUsers=alice 4711 allice\nAllowGroups=staff nosuchgroup\n"):
+        done = sh(["mcp-exec", "check", "--json"], check=False)
+    rows = [row for row in json.loads(done.stdout) if row["name"] == "admission"]
+    assert [row["verdict"] for row in rows] == ["warn", "warn"] and done.returncode == 0, done
+    assert [row["detail"] for row in rows] == ['AllowUsers= names "allice", which is no user here',
+                                               'AllowGroups= names "nosuchgroup", which is no group here'], rows
+
+
 def test_check_of_a_user_without_a_manager_names_linger():
     sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
     items, status = checked("carol")

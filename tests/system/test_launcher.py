@@ -398,14 +398,6 @@ def test_print_unit_shows_what_a_unit_really_has():
     launcher.close()
 
 
-def test_print_unit_needs_no_rights_and_no_manager():
-    for version, has in (252, False), (257, True):
-        text = sh([PROGRAM, "--print-unit", f"--manager-version={version}"], user="alice").stdout
-        assert "RootDirectory=/usr/lib/mcp-exec/root" in text
-        assert ("BindLogSockets=no" in text) == has, text
-    assert "DynamicUser=yes" in sh([PROGRAM, "--print-unit"], user="alice").stdout
-
-
 def test_started_by_hand_it_refuses():
     done = sh([PROGRAM], check=False)
     assert done.returncode == 1 and "mcp-exec-launcher.socket" in done.stderr, done

@@ -57,7 +57,8 @@ TEST(hints_find_the_cause_in_the_last_line) {
                 const char *line, *cause;
         } cases[] = {
                 { "ModuleNotFoundError: No module named 'scapy'", "The module 'scapy' is not installed" },
-                { "ModuleNotFoundError: No module named 'a.b_c'", "The module 'a.b_c'" },
+                { "ModuleNotFoundError: No module named 'a.b_c'",
+                  "The module 'a' is here and has no part 'b_c'." },
                 { "ModuleNotFoundError: No module named 'foo'. Did you mean: 'fob'?", "The module 'foo'" },
                 { "ImportError: Missing optional dependency 'openpyxl'.  Use pip or conda to install "
                   "openpyxl.",
@@ -118,10 +119,17 @@ TEST(hints_name_what_is_installed) {
 
 TEST(hints_say_how_packages_are_declared_where_that_is_possible) {
         static const struct {
-                const char *module, *package;
-        } cases[] = { { "scapy", "scapy" },         { "sklearn.linear_model", "scikit-learn" },
-                      { "google.cloud", "NAME" }, { "yamlx", "yamlx" },
-                      { "PIL", "pillow" },          { "pip", "NAME" } };
+                const char *module, *package, *what;
+        } cases[] = {
+                { "scapy", "scapy", "The module 'scapy' is not installed here." },
+                { "sklearn", "scikit-learn", "The module 'sklearn' is not installed here." },
+                { "yamlx", "yamlx", "The module 'yamlx' is not installed here." },
+                { "PIL", "pillow", "The module 'PIL' is not installed here." },
+                { "pip", "NAME", "The module 'pip' is not installed here." },
+                /* Of "import yaml.foo" Python names the first part that is missing. */
+                { "yaml.foo", "pyyaml", "The module 'yaml' is here and has no part 'foo'." },
+                { "google.cloud", "NAME", "The module 'google' is here and has no part 'cloud'." },
+        };
         HintFacts facts = { .can_declare = true };
         Answer a;
 
@@ -131,13 +139,13 @@ TEST(hints_say_how_packages_are_declared_where_that_is_possible) {
                 ASSERT_EQ_INT(str_printf(&text, "%sModuleNotFoundError: No module named '%s'\n", traceback,
                                          cases[i].module), 0);
                 ASSERT_EQ_INT(str_printf(&expected,
-                                         "The module '%s' is not installed here. Programs declare "
-                                         "the packages they need: with the lines \"# /// script\", "
+                                         "%s Programs declare the packages they need: with the lines "
+                                         "\"# /// script\", "
                                          "\"# dependencies = [\"%s\"]\" and \"# ///\" at the top, "
                                          "or in the argument dependencies of execute_python (all "
                                          "of them, also those that are installed here; a package may "
                                          "have another name than its module).",
-                                         cases[i].module, cases[i].package),
+                                         cases[i].what, cases[i].package),
                               0);
                 a = ask_facts(text, &facts);
                 ASSERT_EQ_STR(a.cause, expected);

@@ -261,8 +261,9 @@ TEST(result_of_a_failed_check_names_the_check_and_its_remedy) {
         ASSERT_EQ_INT(r.status, EXEC_INFRA_ERROR);
         ASSERT_EQ_STR(r.message, "This is not the program's fault. The sandbox is not what it must be, so "
                                  "the program was not run: the Python interpreter does not run inside the "
-                                 "sandbox (check 4). Administrators: Check Python= in mcp-exec.conf; it "
-                                 "must be Python 3.11 or later, all of it under /usr.");
+                                 "sandbox (check 4). Administrators: Check Python= (or "
+                                 "MCP_EXEC_PYTHON): it must be Python 3.11 or later, all of it under "
+                                 "/usr.");
         result_done(&r);
         f.failed_check = 99;
         r = judge_unsent(f);
