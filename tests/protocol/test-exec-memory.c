@@ -7,59 +7,17 @@
 
 #include "base/strv.h"
 #include "base/timeutil.h"
+#include "unit/failing-allocations.h"
 #include "unit/test.h"
-
-void* __real_malloc(size_t n);
-void* __real_calloc(size_t n, size_t size);
-void* __real_realloc(void *p, size_t n);
-char* __real_strdup(const char *s);
-int __real_vasprintf(char **ret, const char *format, va_list ap)
-        __attribute__((__format__(__printf__, 2, 0)));
-void* __wrap_malloc(size_t n);
-void* __wrap_calloc(size_t n, size_t size);
-void* __wrap_realloc(void *p, size_t n);
-char* __wrap_strdup(const char *s);
-int __wrap_vasprintf(char **ret, const char *format, va_list ap)
-        __attribute__((__format__(__printf__, 2, 0)));
-
-static unsigned n_until_failure; /* 0: never */
-static bool has_failed;
-
-static bool must_fail(void) {
-        if (n_until_failure == 0 || --n_until_failure > 0)
-                return false;
-        has_failed = true;
-        return true;
-}
-
-void* __wrap_malloc(size_t n) {
-        return must_fail() ? NULL : __real_malloc(n);
-}
-
-void* __wrap_calloc(size_t n, size_t size) {
-        return must_fail() ? NULL : __real_calloc(n, size);
-}
-
-void* __wrap_realloc(void *p, size_t n) {
-        return must_fail() ? NULL : __real_realloc(p, n);
-}
-
-char* __wrap_strdup(const char *s) {
-        return must_fail() ? NULL : __real_strdup(s);
-}
-
-int __wrap_vasprintf(char **ret, const char *format, va_list ap) {
-        return must_fail() ? -1 : __real_vasprintf(ret, format, ap);
-}
 
 /* The launcher's memory is another matter. */
 static int connect_with_memory(void *userdata, char **reterr_message) {
-        unsigned n = n_until_failure;
+        unsigned n = failing_allocation;
         int fd;
 
-        n_until_failure = 0;
+        failing_allocation = 0;
         fd = fake_launcher_connect(userdata, reterr_message);
-        n_until_failure = n;
+        failing_allocation = n;
         return fd;
 }
 
@@ -97,14 +55,14 @@ static int try_run(Rig *rig, const char *code, unsigned failing, Outcome *o) {
 
         *o = (Outcome) {};
         has_failed = false;
-        n_until_failure = failing;
+        failing_allocation = failing;
         r = exec_engine_submit(rig->engine, q, &handlers, o, NULL, &why);
         if (r < 0)
                 exec_request_free(q);
         while (r == 0 && o->n_done == 0 && now_monotonic_usec() < end)
                 if (sd_event_run(rig->event, 10 * USEC_PER_MSEC) < 0)
                         break;
-        n_until_failure = 0;
+        failing_allocation = 0;
         free(why);
         return r;
 }
@@ -163,13 +121,13 @@ TEST(engine_is_made_completely_or_not_at_all) {
                 int r;
 
                 has_failed = false;
-                n_until_failure = n;
+                failing_allocation = n;
                 r = engine_new_with_times(&(const ExecEngineParameters) {
                                                   .event = rig->event,
                                                   .settings = rig->settings,
                                                   .connect = connect_with_memory,
                                           }, &rig_times, &rig->engine);
-                n_until_failure = 0;
+                failing_allocation = 0;
                 ASSERT_EQ_INT(r, has_failed ? -ENOMEM : 0);
                 rig_teardown(rig);
                 if (!has_failed)

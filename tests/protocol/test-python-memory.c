@@ -15,52 +15,10 @@
 
 #include "base/timeutil.h"
 #include "python/internal.h"
+#include "unit/failing-allocations.h"
 #include "unit/test.h"
 
 #define LOCK "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-
-void* __real_malloc(size_t n);
-void* __real_calloc(size_t n, size_t size);
-void* __real_realloc(void *p, size_t n);
-char* __real_strdup(const char *s);
-int __real_vasprintf(char **ret, const char *format, va_list ap)
-        __attribute__((__format__(__printf__, 2, 0)));
-void* __wrap_malloc(size_t n);
-void* __wrap_calloc(size_t n, size_t size);
-void* __wrap_realloc(void *p, size_t n);
-char* __wrap_strdup(const char *s);
-int __wrap_vasprintf(char **ret, const char *format, va_list ap)
-        __attribute__((__format__(__printf__, 2, 0)));
-
-static unsigned n_until_failure; /* 0: never */
-static bool has_failed;
-
-static bool must_fail(void) {
-        if (n_until_failure == 0 || --n_until_failure > 0)
-                return false;
-        has_failed = true;
-        return true;
-}
-
-void* __wrap_malloc(size_t n) {
-        return must_fail() ? NULL : __real_malloc(n);
-}
-
-void* __wrap_calloc(size_t n, size_t size) {
-        return must_fail() ? NULL : __real_calloc(n, size);
-}
-
-void* __wrap_realloc(void *p, size_t n) {
-        return must_fail() ? NULL : __real_realloc(p, n);
-}
-
-char* __wrap_strdup(const char *s) {
-        return must_fail() ? NULL : __real_strdup(s);
-}
-
-int __wrap_vasprintf(char **ret, const char *format, va_list ap) {
-        return must_fail() ? -1 : __real_vasprintf(ret, format, ap);
-}
 
 static const char parse_program[] =
         "echo '{\"findings\": [{\"severity\": \"warning\", \"kind\": \"metadata\", \"line\": 1, \"column\": "
@@ -100,12 +58,12 @@ static void put(const World *w, const char *name, const char *text) {
 
 /* The launcher's memory is another matter. */
 static int connect_with_memory(void *userdata, char **reterr_message) {
-        unsigned n = n_until_failure;
+        unsigned n = failing_allocation;
         int fd;
 
-        n_until_failure = 0;
+        failing_allocation = 0;
         fd = fake_launcher_connect(userdata, reterr_message);
-        n_until_failure = n;
+        failing_allocation = n;
         return fd;
 }
 
@@ -192,7 +150,7 @@ static void try_run(World *w, unsigned failing, Outcome *o) {
 
         *o = (Outcome){};
         has_failed = false;
-        n_until_failure = failing;
+        failing_allocation = failing;
         r = python_attach(w->python, q,
                           &(const PythonScript){ .text = q->code,
                                                  .text_bytes = q->code_bytes,
@@ -206,7 +164,7 @@ static void try_run(World *w, unsigned failing, Outcome *o) {
                         break;
         if (r == 0 && o->n_done != 1)
                 FAIL("allocation %u: answered %u times", failing, o->n_done);
-        n_until_failure = 0;
+        failing_allocation = 0;
         free(why);
 }
 

@@ -15,72 +15,8 @@
 #include "launch/job.h"
 #include "launch/sandbox.h"
 #include "launch/unit-message.h"
+#include "failing-allocations.h"
 #include "test.h"
-
-static unsigned allocations_left; /* 0: no limit */
-static bool was_refused;
-
-static bool refuse(void) {
-        if (allocations_left == 0 || --allocations_left > 0)
-                return false;
-        was_refused = true;
-        errno = ENOMEM;
-        return true;
-}
-
-void* __real_malloc(size_t size);
-void* __real_calloc(size_t n, size_t size);
-void* __real_realloc(void *p, size_t size);
-void* __real_reallocarray(void *p, size_t n, size_t size);
-char* __real_strdup(const char *s);
-char* __real_strndup(const char *s, size_t n);
-int __real_vasprintf(char **ret, const char *format, va_list ap);
-void* __wrap_malloc(size_t size);
-void* __wrap_calloc(size_t n, size_t size);
-void* __wrap_realloc(void *p, size_t size);
-void* __wrap_reallocarray(void *p, size_t n, size_t size);
-char* __wrap_strdup(const char *s);
-char* __wrap_strndup(const char *s, size_t n);
-_printf_(2, 0) int __wrap_vasprintf(char **ret, const char *format, va_list ap);
-_printf_(3, 0) int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list ap);
-
-void* __wrap_malloc(size_t size) {
-        return refuse() ? NULL : __real_malloc(size);
-}
-
-void* __wrap_calloc(size_t n, size_t size) {
-        return refuse() ? NULL : __real_calloc(n, size);
-}
-
-void* __wrap_realloc(void *p, size_t size) {
-        return refuse() ? NULL : __real_realloc(p, size);
-}
-
-void* __wrap_reallocarray(void *p, size_t n, size_t size) {
-        return refuse() ? NULL : __real_reallocarray(p, n, size);
-}
-
-char* __wrap_strdup(const char *s) {
-        return refuse() ? NULL : __real_strdup(s);
-}
-
-char* __wrap_strndup(const char *s, size_t n) {
-        return refuse() ? NULL : __real_strndup(s, n);
-}
-
-int __wrap_vasprintf(char **ret, const char *format, va_list ap) {
-        if (refuse()) {
-                *ret = NULL;
-                return -1;
-        }
-        return __real_vasprintf(ret, format, ap);
-}
-
-/* The name it has in a build with _FORTIFY_SOURCE=, as packages are. */
-int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list ap) {
-        (void) flag;
-        return __wrap_vasprintf(ret, format, ap);
-}
 
 static Settings *settings;
 static sd_event *event;
@@ -133,11 +69,11 @@ static void repeat(int (*attempt)(void)) {
         for (;; n++) {
                 int r;
 
-                was_refused = false;
-                allocations_left = n;
+                has_failed = false;
+                failing_allocation = n;
                 r = attempt();
-                allocations_left = 0;
-                if (!was_refused) {
+                failing_allocation = 0;
+                if (!has_failed) {
                         if (r < 0)
                                 FAIL("nothing refused: %d", r);
                         break;
@@ -186,13 +122,13 @@ static int find_packages(void) {
 }
 
 TEST(what_installs_packages) {
-        unsigned limit = allocations_left;
+        unsigned limit = failing_allocation;
 
-        allocations_left = 0;
+        failing_allocation = 0;
         setup();
         ASSERT_EQ_INT(settings_set(settings, "Packages", "UvPath", "env", &(char*) { NULL }), 0);
         ASSERT_EQ_INT(settings_set(settings, "Packages", "ExtraPythons", "env", &(char*) { NULL }), 0);
-        allocations_left = limit;
+        failing_allocation = limit;
         repeat(find_packages);
 }
 
@@ -209,13 +145,13 @@ TEST(directory_of_sets) {
 static UnitSpec *spec_of_the_case;
 
 static UnitSpec* spec(void) {
-        unsigned limit = allocations_left;
+        unsigned limit = failing_allocation;
         UnitInput in = input();
 
-        allocations_left = 0;
+        failing_allocation = 0;
         if (!spec_of_the_case)
                 ASSERT_EQ_INT(unit_spec_new(&in, &spec_of_the_case), 0);
-        allocations_left = limit;
+        failing_allocation = limit;
         return spec_of_the_case;
 }
 
@@ -242,12 +178,12 @@ TEST(message) {
 static const JobHandlers no_handlers = {};
 
 static int start_job(void) {
-        unsigned limit = allocations_left;
+        unsigned limit = failing_allocation;
         const UnitSpec *s = spec();
         Job *j = NULL;
         int r;
 
-        allocations_left = limit;
+        failing_allocation = limit;
         r = job_start(manager, s, (int[]) { 0, 1, 2 }, &no_handlers, NULL, &j);
         if (r < 0) {
                 ASSERT_TRUE(j == NULL);
