@@ -118,6 +118,14 @@ static int linearize(const Capture *c, char **ret, size_t *ret_bytes) {
         return 0;
 }
 
+bool capture_ends_within_line(const Capture *c) {
+        assert(c);
+
+        if (c->n_ring > 0)
+                return c->ring[(c->ring_start + c->n_ring - 1) % c->n_ring] != '\n';
+        return c->n_head > 0 && c->head[c->n_head - 1] != '\n';
+}
+
 int capture_last_line(const Capture *c, size_t max_bytes, Buffer *b) {
         _cleanup_free_ char *text = NULL;
         size_t n_text, first, begin, end;

@@ -36,6 +36,9 @@ static inline uint64_t capture_omitted(const Capture *c) {
         return c->n_total - c->n_head - c->n_ring;
 }
 
+/* Whether the newest byte is not the end of a line. */
+bool capture_ends_within_line(const Capture *c);
+
 /* The newest line that is not blank (without its newline), at most max_bytes of it, appended raw to b. */
 int capture_last_line(const Capture *c, size_t max_bytes, Buffer *b);
 

@@ -138,6 +138,23 @@ static void judge_lost(const ResultFacts *f, ExecResult *r) {
                                  "is not known. Run it again.");
 }
 
+/* One that was far from its own limit met with that of all programs together, or with the machine's. */
+static void judge_memory(const ResultFacts *f, ExecResult *r) {
+        uint64_t limit = f->hint_facts.memory_max_bytes, peak = f->finished->memory_peak_bytes;
+
+        if (peak > 0 && peak < limit / 8 * 7) /* unknown is far above */
+                (void) str_printf(&r->message,
+                                  "The program was killed for want of memory when it used %s. Its own limit "
+                                  "is %s, so all programs together reached theirs, or the machine has no "
+                                  "more: try again later, or process the data in smaller pieces. "
+                                  "Administrators: see MemoryMax= of mcp-exec.slice.",
+                                  size_text_bytes(peak / MIB * MIB).text, size_text_bytes(limit).text);
+        else
+                (void) str_printf(&r->message,
+                                  "The program was killed because it used more memory than its limit of %s: "
+                                  "process the data in smaller pieces.", size_text_bytes(limit).text);
+}
+
 /* The unit ended by itself before it took the program. */
 static void judge_unstarted(const WireFinished *m, ExecResult *r) {
         static const char advice[] = "Administrators: run mcp-exec check.";
@@ -308,9 +325,7 @@ void result_judge(const ResultFacts *f, ExecResult *r) {
                         r->exit_code = 128 + SIGKILL;
                 }
                 r->status = EXEC_OOM;
-                (void) str_printf(&r->message, "The program was killed because it used more memory than its "
-                                               "limit of %s: process the data in smaller pieces.",
-                                  size_text_bytes(f->hint_facts.memory_max_bytes).text);
+                judge_memory(f, r);
         } else if (f->reason == JOB_REASON_CANCELLED) {
                 r->status = EXEC_CANCELLED;
                 (void) str_printf(&r->message, "The run was cancelled%s.",

@@ -127,9 +127,12 @@ static int open_file(TokenFile *f, const char *path, bool is_for_change) {
 /* As ACCESS_FILE_OWNER and ACCESS_FILE_MODE say; one of an ordinary user stays that user's. */
 static int set_owner(const TokenFile *f, int fd) {
         uid_t uid = f->exists ? f->st.st_uid : geteuid();
-        const struct passwd *service = uid == 0 && geteuid() == 0 ? getpwnam(SERVICE_USER) : NULL;
-        gid_t gid = service || !f->exists ? (gid_t) -1 : f->st.st_gid;
+        const struct passwd *service = geteuid() == 0 ? getpwnam(SERVICE_USER) : NULL;
+        gid_t gid;
 
+        if (service && uid != 0 && uid != service->pw_uid)
+                service = NULL;
+        gid = service ? 0 : f->exists ? f->st.st_gid : (gid_t) -1;
         if (fchmod(fd, service ? 0400 : 0600) < 0 || fchown(fd, service ? service->pw_uid : uid, gid) < 0)
                 return -errno;
         return 0;

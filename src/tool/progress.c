@@ -13,6 +13,8 @@
 #define TICK_USEC USEC_PER_SEC
 /* Clients count the silence of a call and give up at 60 s at the earliest; proxies at 15 to 30 s. */
 #define SILENCE_MAX_USEC (10 * USEC_PER_SEC)
+/* Programs write a line in several pieces, and what a tick meets is often its begin. */
+#define PIECES_USEC (50 * USEC_PER_MSEC)
 #define LINE_BYTES_SHOWN 150 /* clients cut the message at 200 characters */
 
 static int newest_line(const Progress *p, Buffer *b) {
@@ -53,12 +55,23 @@ static int send_progress(Progress *p, uint64_t now_usec, const char *line) {
         return mcp_call_progress(p->call, elapsed_usec, b.data);
 }
 
+static bool is_within_line(const Progress *p) {
+        const Capture *c = p->newest_stream == 0 || *exec_job_phase(p->job) ?
+                                   NULL : exec_job_stream(p->job, p->newest_stream);
+
+        return c && capture_ends_within_line(c);
+}
+
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata) {
         Progress *p = userdata;
         _cleanup_buffer_ Buffer line = BUFFER_INIT(0);
         uint64_t now_usec = now_monotonic_usec();
 
         (void) usec;
+        p->has_waited = !p->has_waited && is_within_line(p);
+        if (p->has_waited && sd_event_source_set_time_relative(source, PIECES_USEC) >= 0 &&
+            sd_event_source_set_enabled(source, SD_EVENT_ONESHOT) >= 0)
+                return 0;
         /* Nothing depends on progress: when it fails the next tick tries again, and a client that is gone is
          * the transport's business. */
         if (newest_line(p, &line) >= 0) {

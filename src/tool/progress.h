@@ -14,6 +14,7 @@ typedef struct Progress {
         sd_event_source *timer;
         uint64_t started_usec, sent_usec;
         int newest_stream; /* the one that wrote last; 0: none has */
+        bool has_waited; /* for the rest of a line */
         char *sent_line;
 } Progress;
 

@@ -46,17 +46,21 @@ def status(token, **headers):
     return HttpClient(8080, token=token, handshake=False).send(body=body, headers=headers).status
 
 
+def _protection():
+    info = FILE.stat()
+    return stat.S_IMODE(info.st_mode), pwd.getpwuid(info.st_uid).pw_name, grp.getgrgid(info.st_gid).gr_name
+
+
 def test_token_is_taken_at_once_and_refused_once_removed():
     with serving():
         ci = add("ci")
-        info = FILE.stat()
-        assert stat.S_IMODE(info.st_mode) == 0o400, info
-        assert (info.st_uid, info.st_gid) == (pwd.getpwnam("mcp-exec").pw_uid, 0), info
+        assert _protection() == (0o400, "mcp-exec", "root")
         client = HttpClient(8080, token=ci)
         result = client.exec("print(1)")
         assert record_of(result["run_id"])["MCP_EXEC_PRINCIPAL"] == "token:ci"
         pid = main_pid()
         late = add("late")              # the service runs, and learns of it
+        assert _protection() == (0o400, "mcp-exec", "root")
         wait_until(lambda: status(late) == 200)
         sh(["mcp-exec", "token", "remove", "ci"])
         wait_until(lambda: status(ci) == 401)

@@ -230,7 +230,9 @@ static void check_last_line(const char *stream, size_t n, size_t budget, size_t 
         _cleanup_capture_ Capture c;
 
         capture_init(&c, budget);
+        ASSERT_FALSE(capture_ends_within_line(&c));
         ASSERT_EQ_INT(capture_push(&c, stream, n), 0);
+        ASSERT_EQ_INT(capture_ends_within_line(&c), n > 0 && stream[n - 1] != '\n');
         ASSERT_EQ_INT(capture_last_line(&c, max_bytes, &b), 0);
         ASSERT_EQ_MEM(b.data, b.n_bytes, expected, strlen(expected));
 }

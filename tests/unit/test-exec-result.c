@@ -245,8 +245,29 @@ TEST(result_messages_name_the_limit) {
 
         r = (ExecResult) {};
         m.result = WIRE_RESULT_OOM_KILL;
+        m.memory_peak_bytes = WIRE_UNKNOWN;
         result_judge(&f, &r);
-        ASSERT_CONTAINS(r.message, "512 MiB");
+        ASSERT_CONTAINS(r.message, "its limit of 512 MiB");
+        result_done(&r);
+        m.memory_peak_bytes = 511 * MIB;
+        result_judge(&f, &r);
+        ASSERT_CONTAINS(r.message, "its limit of 512 MiB");
+        result_done(&r);
+}
+
+TEST(result_of_memory_that_others_use_names_not_the_programs_limit_as_the_cause) {
+        WireFinished m = {
+                .result = WIRE_RESULT_OOM_KILL, .main_code = KILLED, .main_status = 9,
+                .memory_peak_bytes = 209936384, /* MemoryMax=200M of the slice */
+        };
+        ResultFacts f = facts_of(&m);
+        ExecResult r = {};
+
+        f.is_sent = true;
+        result_judge(&f, &r);
+        ASSERT_EQ_INT(r.status, EXEC_OOM);
+        ASSERT_CONTAINS(r.message, "when it used 200 MiB. Its own limit is 512 MiB, so all programs together");
+        ASSERT_CONTAINS(r.message, "MemoryMax= of mcp-exec.slice");
         result_done(&r);
 }
 

@@ -267,6 +267,26 @@ TEST(progress_tells_the_newest_line_at_once_and_silence_after_ten_seconds) {
         setup_free(s);
 }
 
+TEST(progress_waits_for_the_rest_of_a_line_but_not_for_its_end) {
+        Setup *s = setup_new(NULL);
+        ExecJob *j;
+
+        ASSERT_EQ_STR(call(s, "{\"code\":\"1\"}", ",\"_meta\":{\"progressToken\":\"t\"}"), "");
+        j = &s->engine.job;
+        j->elapsed_usec = 1;
+        ASSERT_EQ_INT(capture_push(&j->out, "step", 4), 0);
+        j->handlers.on_output(j, 1, "x", 1, j->userdata);
+        ASSERT_EQ_STR(tick(s), ""); /* print("step", 1) is four pieces */
+        ASSERT_EQ_INT(capture_push(&j->out, " 1\n", 3), 0);
+        expire(1);
+        ASSERT_CONTAINS(heard(s->f), "\"message\":\"running for 1 s: step 1\"");
+        ASSERT_EQ_INT(capture_push(&j->out, "loading...", 10), 0);
+        ASSERT_EQ_STR(tick(s), "");
+        expire(1);
+        ASSERT_CONTAINS(heard(s->f), "\"message\":\"running for 2 s: loading...\"");
+        setup_free(s);
+}
+
 TEST(without_a_token_there_is_no_progress) {
         Setup *s = setup_new(NULL);
 
