@@ -4,7 +4,6 @@
  * program really run, seen from inside. */
 
 #include <errno.h>
-#include <grp.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -33,10 +32,9 @@
 
 /* ---- The system service ---- */
 
-/* What the administrator does for this user, by the first of AllowGroups=. root is always admitted. */
-static int admission_remedy(const CheckContext *c, char **ret) {
-        const char *group = c->settings->allow_groups ? c->settings->allow_groups[0] : NULL;
-        _cleanup_free_ char *word = NULL;
+/* What the administrator does for this user. root is always admitted. */
+static int admission_remedy(const CheckContext *c, const char *reason, char **ret) {
+        _cleanup_free_ char *command = NULL;
         int r;
 
         if (c->uid == 0)
@@ -45,20 +43,20 @@ static int admission_remedy(const CheckContext *c, char **ret) {
                 return str_printf(ret, "Ask the administrator why: mcp-exec makes %s with mode 0755 and its "
                                        "socket with 0666 (\"systemctl cat mcp-exec.socket\" shows who wants "
                                        "it otherwise).", MCP_EXEC_RUNTIME_DIR);
-        if (!c->user_word)
-                return str_printf(ret, "Write AllowUsers=%u into /etc/mcp-exec/mcp-exec.conf, then \"sudo "
-                                       "systemctl restart mcp-exec.service\".", (unsigned) c->uid);
-        if (c->mistake || !group || !getgrnam(group)) /* with a mistake it is the default */
-                return str_printf(ret,
-                                  "Name %s in AllowUsers=, or a group that exists in AllowGroups=, in "
-                                  "/etc/mcp-exec/mcp-exec.conf, then \"sudo systemctl restart "
-                                  "mcp-exec.service\".",
-                                  c->user_name);
-        r = str_quote_for_shell(group, &word);
+        r = system_socket_admission(reason, &command);
         if (r < 0)
                 return r;
-        return str_printf(ret, "sudo gpasswd -a %s %s (in effect at once, without a new login)",
-                          c->user_word, word);
+        if (command)
+                return str_printf(ret, "%s (in effect at once, without a new login)", command);
+        if (!c->user_word)
+                return str_printf(ret,
+                                  "Write AllowUsers=%u into /etc/mcp-exec/mcp-exec.conf, then \"sudo "
+                                  "systemctl try-reload-or-restart mcp-exec.service\".",
+                                  (unsigned) c->uid);
+        return str_printf(ret,
+                          "Name %s in AllowUsers=, or a group that exists in AllowGroups=, in "
+                          "/etc/mcp-exec/mcp-exec.conf, then \"sudo systemctl try-reload-or-restart "
+                          "mcp-exec.service\".", c->user_name);
 }
 
 /* root comes in through a door that is shut for everybody else, the service's own user among them. */
@@ -103,7 +101,7 @@ int check_service(CheckContext *c, int *ret_fd) {
 
         c->is_socket_away = r == SYSTEM_SOCKET_E_ABSENT;
         if (r == SYSTEM_SOCKET_E_REFUSED)
-                r = admission_remedy(c, &remedy);
+                r = admission_remedy(c, reason, &remedy);
         else if (r == SYSTEM_SOCKET_E_FAILED && check_mistake_is_of_service(c))
                 r = str_copy(&remedy, "First what is named for the settings.");
         else {
@@ -290,10 +288,26 @@ static int without_command(const char *text, char **ret) {
         return str_printf(ret, "%.*s%s", (int) (from - text), text, to + strlen(end));
 }
 
+/* A launcher whose unit was masked while it runs is in reach, and systemd starts nothing for it. */
+static void report_failure(CheckContext *c, const char *text) {
+        _cleanup_free_ char *cause = NULL, *repair = NULL;
+        int r;
+
+        r = without_command(text, &cause);
+        if (r >= 0 && c->uid == 0 && c->knows_launcher) {
+                system_units_read(&c->units);
+                r = system_units_repair(&c->units, &(const SystemUnitsSymptoms) {}, /* as_root= */ true,
+                                        &repair);
+        }
+        if (r < 0)
+                check_report_break(&c->report, r);
+        else
+                check_add(&c->report, CHECK_FAIL, "run", repair ?: run_remedy(c), "%s", cause);
+}
+
 static void report_reply(CheckContext *c, const JsonValue *reply) {
         const JsonValue *s = json_member(json_member(reply, "result"), "structuredContent");
         const char *text = client_call_error(reply), *printed, *status;
-        _cleanup_free_ char *cause = NULL;
 
         if (json_get_string(json_member(s, "status"), &status, NULL) && streq(status, "ok") &&
             json_get_string(json_member(s, "stdout"), &printed, NULL)) {
@@ -302,10 +316,13 @@ static void report_reply(CheckContext *c, const JsonValue *reply) {
         }
         if (!text && !json_get_string(json_member(s, "message"), &text, NULL))
                 text = "no reason was given";
-        if (without_command(text, &cause) < 0)
-                check_report_break(&c->report, -ENOMEM);
-        else
-                check_add(&c->report, CHECK_FAIL, "run", run_remedy(c), "%s", cause);
+        if (json_get_string(json_member(s, "status"), &status, NULL) && streq(status, "running")) {
+                check_add(&c->report, CHECK_WARN, "run", "mcp-exec check, again in a minute",
+                          "a program has not begun yet: it waits for its turn, or for the packages of "
+                          "DefaultRequirements=");
+                return;
+        }
+        report_failure(c, text);
 }
 
 void check_run(CheckContext *c, int service_fd) {

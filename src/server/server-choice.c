@@ -85,7 +85,8 @@ int server_choice_find_cause(int code, const char *reason, char **ret) {
                         return r;
         }
         system_units_read(&units);
-        r = code == SYSTEM_SOCKET_E_REFUSED ? 0 : system_units_remedy(&units, code, as_root, &remedy);
+        r = code == SYSTEM_SOCKET_E_REFUSED ? system_socket_admission(reason, &remedy) :
+                                              system_units_remedy(&units, code, as_root, &remedy);
         if (r < 0)
                 return r;
         /* A service that should have served is the one thing to be repaired. root's own manager runs only
@@ -94,7 +95,7 @@ int server_choice_find_cause(int code, const char *reason, char **ret) {
                         (code == SYSTEM_SOCKET_E_ABSENT && !system_units_are_wanted(&units));
         if (as_root || !fault || !is_second_way)
                 return str_printf(ret, "%s%s%s", reason, remedy ? ". To repair this: " : "", remedy ?: "");
-        r = extend_by_admission(&remedy);
+        r = code == SYSTEM_SOCKET_E_ABSENT ? extend_by_admission(&remedy) : 0;
         if (r < 0)
                 return r;
         return str_printf(ret, "%s. Nor does this user's own service manager run programs: %s%s%s", reason,

@@ -163,3 +163,15 @@ int system_socket_connect(const char *path, int *ret_fd, char **reterr_reason) {
         *ret_fd = TAKE_FD(fd);
         return 0;
 }
+
+int system_socket_admission(const char *reason, char **ret) {
+        const char *from, *to;
+
+        assert(reason);
+        assert(ret);
+
+        *ret = NULL;
+        from = strstr(reason, "\"gpasswd -a ");
+        to = from ? strchr(from + 1, '"') : NULL;
+        return to ? str_printf(ret, "sudo %.*s", (int) (to - from - 1), from + 1) : 0;
+}

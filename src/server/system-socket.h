@@ -17,3 +17,7 @@ enum {
  * The fd is blocking. Returns 0, a positive code with *reterr_reason (allocated, one sentence), or -errno.
  */
 int system_socket_connect(const char *path, int *ret_fd, char **reterr_reason);
+
+/* How the administrator lets this user in, a command out of a reason of SYSTEM_SOCKET_E_REFUSED: the service
+ * knows its groups. *ret is NULL where it names none. Returns 0 or -ENOMEM. */
+int system_socket_admission(const char *reason, char **ret);

@@ -261,7 +261,8 @@ def test_stdio_beside_a_service_that_cannot_start_looks_for_it_only_when_there_i
 
 def test_user_who_is_not_admitted_hears_after_the_repair_why_nobody_serves():
     uid = 65534 if os.geteuid() == 0 else None      # root is always admitted
-    refused = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -31000, "message": "not admitted"}})
+    refused = json.dumps({"jsonrpc": "2.0", "id": None, "error": {
+        "code": -31000, "message": 'no. The administrator can allow it with "gpasswd -a x y"; no new login is needed.'}})
     with mistaken_configuration() as (file, env), FakeService(lambda line: refused.encode() + b"\n") as service:
         for path in file.parents[2], service.where.name:
             os.chmod(path, 0o755)
@@ -271,8 +272,9 @@ def test_user_who_is_not_admitted_hears_after_the_repair_why_nobody_serves():
             expect_refusal(s, f"{file}:2: ")
             file.unlink()
             text = call(s)["content"][0]["text"]
-            assert text == ('Nothing was run: the system service answers "not admitted". Nor does this user\'s own service manager '
-                            "run programs: this user has none running (then call again)"), text
+            assert text == ('Nothing was run: the system service answers "no. The administrator can allow it with "gpasswd -a x y"; '
+                            'no new login is needed.". Nor does this user\'s own service manager run programs: this user has '
+                            "none running. To repair this: sudo gpasswd -a x y (then call again)"), text
         assert s.process.returncode == 0, s.stderr
 
 

