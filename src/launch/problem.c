@@ -19,10 +19,14 @@ static const char* use_system_service(const char *before) {
 
         if (p)
                 (void) str_quote_for_shell(p->pw_name, &word);
-        (void) snprintf(text, sizeof(text),
-                        "%s the system service: \"sudo systemctl enable --now mcp-exec.socket\" and \"sudo "
-                        "gpasswd -a %s mcp-exec\"%s",
-                        before, word ?: "USER", word ? "" : " with the user's name");
+        if (getuid() == 0) /* is always admitted */
+                (void) snprintf(text, sizeof(text),
+                                "%s the system service: systemctl enable --now mcp-exec.socket", before);
+        else
+                (void) snprintf(text, sizeof(text),
+                                "%s the system service: \"sudo systemctl enable --now mcp-exec.socket\" and "
+                                "\"sudo gpasswd -a %s mcp-exec\"%s",
+                                before, word ?: "USER", word ? "" : " with the user's name");
         return text;
 }
 

@@ -17,7 +17,7 @@
 
 /* A refusal holds this long: long enough not to test again at every call, short enough that a repaired
  * machine serves without anybody's restart. The next connection starts a new launcher. */
-#define REFUSAL_USEC (10 * USEC_PER_SEC)
+#define REFUSAL_USEC (3 * USEC_PER_SEC)
 #define SHUTDOWN_USEC (3 * USEC_PER_SEC)
 #define STATUS_USEC (1 * USEC_PER_SEC)
 /* Without a free descriptor accept(2) fails at once, and the socket stays readable: not to spin then. */

@@ -30,6 +30,12 @@ static bool is_serving(const CheckContext *c) {
         return streq(active, "active") || streq(active, "reloading");
 }
 
+static bool is_user(const char *name) {
+        uint64_t uid;
+
+        return getpwnam(name) || parse_uint64(name, &uid) >= 0;
+}
+
 /* ---- As the service sees it ---- */
 
 /* Of its own groups root has no need. */
@@ -54,6 +60,14 @@ static bool become_service(CheckContext *c) {
 
 /* ---- Mistakes ---- */
 
+static int write_protection(const char *path, const char *owner, const char *mode, char **ret) {
+        _cleanup_free_ char *word = NULL;
+        int r;
+
+        r = str_quote_for_shell(path, &word);
+        return r < 0 ? r : str_printf(ret, "chown %s %s && chmod %s %s", owner, word, mode, word);
+}
+
 /* "PATH: Permission denied", where PATH may be a directory, or below one that is shut. */
 static int open_up(CheckContext *c, const char *message, char **ret) {
         const char *end = strstr(message, ": ");
@@ -74,13 +88,10 @@ static int open_up(CheckContext *c, const char *message, char **ret) {
         if (is_service)
                 become_root_again(c);
         if (stat(path, &st) >= 0 && S_ISDIR(st.st_mode))
-                return str_printf(ret, "Let the user " SERVICE_USER " read and enter %s, as everybody may "
-                                       "(root:root, mode 0755)", path);
+                return write_protection(path, "root:root", "755", ret);
         if (streq(path, MCP_EXEC_TOKEN_FILE))
-                return str_copy(ret, "Let the user " SERVICE_USER " read it, and nobody else ("
-                                     ACCESS_FILE_OWNER ", mode " ACCESS_FILE_MODE ")");
-        return str_copy(ret, "Let the user " SERVICE_USER " read it, as everybody may (root:root, mode "
-                             "0644)");
+                return write_protection(path, ACCESS_FILE_OWNER, ACCESS_FILE_MODE, ret);
+        return write_protection(path, "root:root", "644", ret);
 }
 
 /* In a file of the service's. */
@@ -90,13 +101,17 @@ static void add_mistake(CheckContext *c, const char *name, const char *message) 
 
         if (strstr(message, strerrordesc_np(EACCES)))
                 r = open_up(c, message, &first);
-        if (r < 0 ||
-            str_printf(&remedy, "%s%s", first ?: "Correct it",
-                       is_serving(c) ? ", then \"systemctl reload mcp-exec.service\"." :
-                       system_unit_is_up(&c->units, SYSTEM_UNIT_SOCKET) ?
-                                       "; the next client then starts the service." :
-                                       ".") < 0)
-                check_report_break(&c->report, -ENOMEM);
+        if (r >= 0 && first)
+                r = str_printf(&remedy, "%s%s", first,
+                               is_serving(c) ? " && systemctl reload mcp-exec.service" : "");
+        else if (r >= 0)
+                r = str_printf(&remedy, "Correct it%s",
+                               is_serving(c) ? ", then \"systemctl reload mcp-exec.service\"." :
+                               system_unit_is_up(&c->units, SYSTEM_UNIT_SOCKET) ?
+                                               "; the next client then starts the service." :
+                                               ".");
+        if (r < 0)
+                check_report_break(&c->report, r);
         check_add(&c->report, CHECK_FAIL, name, remedy, "%s%s", message,
                   is_serving(c) ? " (the service goes on with what it read before; once it ends, it cannot "
                                   "start again)" :
@@ -166,7 +181,7 @@ static void check_secret(CheckContext *c, const char *path, const char *owner, c
 
         if (stat(path, &st) < 0 || !(st.st_mode & S_IROTH || (st.st_mode & S_IRGRP && st.st_gid != 0)))
                 return;
-        if (str_printf(&remedy, "chown %s %s && chmod %s %s", owner, path, mode, path) < 0)
+        if (write_protection(path, owner, mode, &remedy) < 0)
                 check_report_break(&c->report, -ENOMEM);
         group = getgrgid(st.st_gid);
         check_add(&c->report, CHECK_WARN, "secrets", remedy, "%s may be read by %s%s", path,
@@ -190,6 +205,16 @@ static bool check_tokens(CheckContext *c) {
                 else
                         check_report_break(&c->report, r);
                 return false;
+        }
+        for (size_t i = 0; i < access->n_entries; i++) {
+                const AccessEntry *e = &access->entries[i];
+
+                if ((e->kind == ACCESS_USER && !is_user(e->name)) ||
+                    (e->kind == ACCESS_GROUP && !getgrnam(e->name)))
+                        check_add(&c->report, CHECK_WARN, "limits",
+                                  "Correct it, then \"systemctl try-reload-or-restart mcp-exec.service\".",
+                                  "%s has limits of \"%s\", which is no %s here", MCP_EXEC_TOKEN_FILE,
+                                  e->name, e->kind == ACCESS_USER ? "user" : "group");
         }
         if (system_unit_is_up(&c->units, SYSTEM_UNIT_HTTP_SOCKET) && access->n_tokens == 0 &&
             !has_single_token())
@@ -234,12 +259,10 @@ static void check_name(CheckContext *c, const char *key, const char *name) {
 }
 
 static void check_admission(CheckContext *c) {
-        uint64_t uid;
-
         if (c->mistake)
                 return;
         STRV_FOREACH(u, c->settings->allow_users)
-                if (!getpwnam(*u) && parse_uint64(*u, &uid) < 0)
+                if (!is_user(*u))
                         check_name(c, "AllowUsers", *u);
         STRV_FOREACH(g, c->settings->allow_groups)
                 if (!getgrnam(*g))

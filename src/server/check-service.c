@@ -172,8 +172,8 @@ static void report_launcher(CheckContext *c, const ExecSandboxInfo *info) {
                   h->controllers == CONTROLLERS_ALL ? "Remove RequireControllers= from mcp-exec.conf and "
                                                       "its drop-ins (grep -r RequireControllers "
                                                       "/etc/mcp-exec finds it)." :
-                                                      "First what is named for the controllers: without "
-                                                      "them and without this setting no program runs.",
+                                                      "See the line about controllers. As long as they "
+                                                      "are missing, this setting has to stay.",
                   "its self-test passed under %s%s",
                   h->is_user ? "this user's service manager" : "the system manager",
                   h->is_relaxed ? ", without all of the limits (RequireControllers=)" : "");

@@ -74,6 +74,11 @@ int stdio_settings_take(StdioSettings *o, int option, const char *value) {
         return 0;
 }
 
+static void tell_backend(const StdioSettings *o) {
+        if (o->values[SANDBOX_BACKEND] && streq(o->values[SANDBOX_BACKEND], "docker"))
+                log_warning("--sandbox-backend docker: sandboxes are made by systemd here, not by docker");
+}
+
 int stdio_settings_apply(const StdioSettings *o, Settings *s, char **reterr_message) {
         int r;
 
@@ -81,8 +86,7 @@ int stdio_settings_apply(const StdioSettings *o, Settings *s, char **reterr_mess
         assert(s);
         assert(reterr_message);
 
-        if (o->values[SANDBOX_BACKEND] && streq(o->values[SANDBOX_BACKEND], "docker"))
-                log_warning("--sandbox-backend docker: sandboxes are made by systemd here, not by docker");
+        tell_backend(o);
         for (size_t i = 0; i < _STDIO_OPTIONS_MAX; i++) {
                 _cleanup_free_ char *text = NULL, *reason = NULL;
 
@@ -117,6 +121,7 @@ const char* stdio_settings_uv_path(const StdioSettings *o) {
 void stdio_settings_tell_ignored(const StdioSettings *o) {
         assert(o);
 
+        tell_backend(o);
         for (size_t i = 0; i < _STDIO_OPTIONS_MAX; i++)
                 if (o->values[i] && (keys[i].key || i == PYTHON_VERSION))
                         log_warning("%s has no effect on the system service, which is used here: set %s= in "

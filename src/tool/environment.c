@@ -14,12 +14,20 @@
  * one of these the verdict is another, and nothing runs. */
 static const char *const walls[] = {
         "own network namespace with loopback only, no sockets",
-        "own user (system service: a dynamic one for each run)",
+        "own user: a dynamic one for each run",
         "own root directory: of the host /usr and the time zone, read-only",
         "own /tmp, /dev/shm, /run, IPC and process view",
         "no capabilities, no new privileges, no set-user-ID files",
         "system call filter: no namespaces, tracing, keyrings, io_uring, realtime priority",
 };
+
+/* Under a user's own manager it is that user's. */
+#define WALL_USER 1
+static const char wall_of_user[] = "own user namespace, with this user alone in it";
+
+static const char* wall(const EnvironmentFacts *f, size_t i) {
+        return i == WALL_USER && f->sandbox->hello.is_user ? wall_of_user : walls[i];
+}
 
 /* These are limits, and need a controller of the control group. */
 static const struct {
@@ -170,7 +178,7 @@ static int append_protections(const EnvironmentFacts *f, Buffer *b) {
                 return buffer_append_str(b, "\nProtections: not proven, so nothing runs");
         r = buffer_append_str(b, "\nProtections (proven from inside):");
         for (size_t i = 0; i < ELEMENTSOF(walls) && r >= 0; i++)
-                r = buffer_printf(b, "\n  - %s", walls[i]);
+                r = buffer_printf(b, "\n  - %s", wall(f, i));
         for (size_t i = 0; i < ELEMENTSOF(limits) && r >= 0; i++)
                 if (f->sandbox->hello.controllers & limits[i].controller)
                         r = buffer_printf(b, "\n  - %s", limits[i].text);
@@ -253,7 +261,7 @@ static void write_sandbox(const EnvironmentFacts *f, JsonWriter *w) {
         json_key(w, "protections");
         json_begin_array(w);
         for (size_t i = 0; i < ELEMENTSOF(walls) && is_ok(f); i++)
-                json_string(w, walls[i]);
+                json_string(w, wall(f, i));
         for (size_t i = 0; i < ELEMENTSOF(limits) && is_ok(f); i++)
                 if (h->controllers & limits[i].controller)
                         json_string(w, limits[i].text);

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+PROTECTIONS = ("launcher", "controllers", "namespaces", "seccomp", "DynamicUser", "walls")
 SOCKET = "/run/mcp-exec/mcp-exec.sock"
 PROGRAM = """\
 import os, platform
@@ -48,7 +49,17 @@ def main():
     print("The MCP answer:\n" + json.dumps(reply, indent=2, ensure_ascii=False))
     result = reply.get("result", {})
     ran = not result.get("isError") and result.get("structuredContent", {}).get("status") == "ok"
-    return 0 if ran else 1
+    return 0 if show_protections() and ran else 1
+
+
+def show_protections():
+    """What `mcp-exec check` says of them. Returns whether none is relaxed."""
+    done = subprocess.run(["mcp-exec", "check", "--json"], capture_output=True, text=True)
+    rows = [row for row in json.loads(done.stdout) if row["name"] in PROTECTIONS]
+    are_whole = len(rows) == len(PROTECTIONS) and all(row["verdict"] == "ok" for row in rows)
+    print("\nNo protection is relaxed (mcp-exec check):" if are_whole else "\nNot every protection holds (mcp-exec check):")
+    print("".join(f"    {row['verdict']:4}  {row['name']:11}  {row['detail']}\n" for row in rows), end="")
+    return are_whole
 
 
 def systemctl(*arguments):

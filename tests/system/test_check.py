@@ -142,7 +142,7 @@ def test_check_does_not_advise_to_demand_controllers_that_are_not_there():
     if controllers() >= {"memory", "pids", "cpu"}:
         assert row["remedy"].startswith("Remove RequireControllers="), row
     else:
-        assert "Remove" not in row["remedy"] and "without this setting no program runs" in row["remedy"], row
+        assert "Remove" not in row["remedy"] and "this setting has to stay" in row["remedy"], row
 
 
 def test_check_while_a_program_waits_for_its_turn_is_no_failure():
@@ -156,12 +156,15 @@ def test_check_while_a_program_waits_for_its_turn_is_no_failure():
 
 
 def test_check_of_root_names_users_and_groups_that_do_not_exist():
-    with configured("[Server]\nAllowUsers=alice 4711 allice\nAllowGroups=staff nosuchgroup\n"):
+    with configured("[Server]\nAllowUsers=alice 4711 allice\nAllowGroups=staff nosuchgroup\n"), \
+            tokens("user bobb parallel=1\nuser bob parallel=1\ngroup staff parallel=1\n"):
         done = sh(["mcp-exec", "check", "--json"], check=False)
     rows = [row for row in json.loads(done.stdout) if row["name"] == "admission"]
     assert [row["verdict"] for row in rows] == ["warn", "warn"] and done.returncode == 0, done
     assert [row["detail"] for row in rows] == ['AllowUsers= names "allice", which is no user here',
                                                'AllowGroups= names "nosuchgroup", which is no group here'], rows
+    limits = [row["detail"] for row in json.loads(done.stdout) if row["name"] == "limits"]
+    assert limits == ['/etc/mcp-exec/tokens has limits of "bobb", which is no user here'], limits
 
 
 def test_check_of_a_user_without_a_manager_names_linger():
@@ -295,29 +298,32 @@ def test_files_that_root_alone_may_read_are_found_before_the_service_starts_agai
         sh(["chown", "root:root", str(file)])
         row = check()["tokens"]
         assert row["verdict"] == "fail" and "should belong to mcp-exec:root with mode 0400" in row["detail"], row
-        assert "as everybody may" not in row["remedy"], row
+        sh(row["remedy"])
+        assert not {"tokens", "secrets"} & set(check())
     with configured("[Exec]\nMaxParallel=2\n"):
         CONF_DROPIN.chmod(0o600)
         items = check()
         assert list(items)[0] == "settings" and items["settings"]["detail"].startswith(f"{CONF_DROPIN}: "), items
-        assert "Let the user mcp-exec read it" in items["settings"]["remedy"], items
-        CONF_DROPIN.chmod(0o644)
+        sh(items["settings"]["remedy"])
+        assert CONF_DROPIN.stat().st_mode & 0o777 == 0o644 and "settings" not in check()
         # It is the directory, and a mode for files would shut it even for others.
         for directory in (CONF_DROPIN.parent, CONF_DROPIN.parents[1]):
             directory.chmod(0o700)
             try:
                 row = check()["settings"]
+                assert row["verdict"] == "fail" and "Permission denied" in row["detail"], row
+                sh(row["remedy"])
+                assert directory.stat().st_mode & 0o777 == 0o755, row
             finally:
                 directory.chmod(0o755)
-            assert row["verdict"] == "fail" and "Permission denied" in row["detail"], row
-            assert f"read and enter {directory}, as everybody may (root:root, mode 0755)" in row["remedy"], row
-        assert "settings" not in check()
+            assert "settings" not in check()
 
 
 def test_token_that_is_added_to_a_file_of_roots_group_leaves_it_to_be_read_by_the_service():
     with tokens("") as file:
         sh(["chown", "root:root", str(file)])
         file.chmod(0o644)
+        assert check()["secrets"]["detail"] == f"{file} may be read by everybody on this machine"
         assert "tokens" not in check()
         sh("mcp-exec token add ci")
         assert "tokens" not in check()

@@ -278,11 +278,11 @@ TEST(progress_waits_for_the_rest_of_a_line_but_not_for_its_end) {
         j->handlers.on_output(j, 1, "x", 1, j->userdata);
         ASSERT_EQ_STR(tick(s), ""); /* print("step", 1) is four pieces */
         ASSERT_EQ_INT(capture_push(&j->out, " 1\n", 3), 0);
-        expire(1);
+        expire_usec(50 * USEC_PER_MSEC);
         ASSERT_CONTAINS(heard(s->f), "\"message\":\"running for 1 s: step 1\"");
         ASSERT_EQ_INT(capture_push(&j->out, "loading...", 10), 0);
         ASSERT_EQ_STR(tick(s), "");
-        expire(1);
+        expire_usec(50 * USEC_PER_MSEC);
         ASSERT_CONTAINS(heard(s->f), "\"message\":\"running for 2 s: loading...\"");
         setup_free(s);
 }

@@ -145,18 +145,26 @@ sd_event_source* sd_event_source_disable_unref(sd_event_source *s) {
 }
 
 /* The youngest timer of this length that runs. */
-__attribute__((__unused__)) static Timer* timer_of(uint64_t seconds) {
+__attribute__((__unused__)) static Timer* timer_of_usec(uint64_t usec) {
         for (size_t i = n_timers; i > 0; i--)
-                if (timers[i - 1].handler && timers[i - 1].usec == seconds * USEC_PER_SEC)
+                if (timers[i - 1].handler && timers[i - 1].usec == usec)
                         return &timers[i - 1];
         return NULL;
 }
 
-__attribute__((__unused__)) static void expire(uint64_t seconds) {
-        Timer *t = timer_of(seconds);
+__attribute__((__unused__)) static Timer* timer_of(uint64_t seconds) {
+        return timer_of_usec(seconds * USEC_PER_SEC);
+}
+
+__attribute__((__unused__)) static void expire_usec(uint64_t usec) {
+        Timer *t = timer_of_usec(usec);
 
         ASSERT_TRUE(t != NULL);
         ASSERT_EQ_INT(t->handler((sd_event_source*) t, 0, t->userdata), 0);
+}
+
+__attribute__((__unused__)) static void expire(uint64_t seconds) {
+        expire_usec(seconds * USEC_PER_SEC);
 }
 
 sd_event* sd_event_ref(sd_event *e) {
