@@ -9,12 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,12 +23,12 @@
 #include "config.h"
 #include "exec/size-text.h"
 #include "server/command.h"
+#include "server/token-file.h"
 
 /* Recognisable, for scanners that look for secrets in repositories. */
 #define TOKEN_PREFIX "mcpexec_"
 #define TOKEN_CHARS_MIN 24
 #define TOKEN_BYTES_MAX 4096
-#define SERVICE_USER "mcp-exec"
 
 static const char help_text[] =
         "Usage: mcp-exec token add NAME [OPTION…]\n"
@@ -61,120 +58,6 @@ typedef struct TokenOptions {
         const char *of_add; /* an option that was given and means nothing to the other commands */
         bool from_stdin;
 } TokenOptions;
-
-/* The file while it is being changed. */
-typedef struct TokenFile {
-        const char *path, *name; /* name: without the directory */
-        int dir_fd; /* locked */
-        char *text;
-        Access *access;
-        struct stat st;
-        bool exists;
-} TokenFile;
-
-static void token_file_done(TokenFile *f) {
-        f->dir_fd = safe_close(f->dir_fd);
-        free(f->text);
-        f->access = access_free(f->access);
-}
-
-static int complain(int error, const char *what, const char *path) {
-        if (error == -EACCES || error == -EPERM)
-                log_error("%s %s: permission denied; tokens are the administrator's, try it with sudo", what,
-                          path);
-        else
-                (void) log_error_errno(error, "%s %s", what, path);
-        return COMMAND_FAILED;
-}
-
-static int parse(const char *path, const char *text, Access **ret) {
-        _cleanup_free_ char *message = NULL;
-
-        if (access_parse(path, text, ret, &message) >= 0)
-                return COMMAND_OK;
-        if (message)
-                log_error("%s", message);
-        else
-                log_oom();
-        return COMMAND_FAILED;
-}
-
-static int open_file(TokenFile *f, const char *path, bool is_for_change) {
-        _cleanup_free_ char *directory = NULL;
-        const char *slash = strrchr(path, '/');
-        int r;
-
-        r = slash ? str_printf(&directory, "%.*s/", (int) (slash - path), path) : str_copy(&directory, ".");
-        if (r < 0)
-                return log_oom(), COMMAND_FAILED;
-        f->path = path;
-        f->name = slash ? slash + 1 : path;
-        f->dir_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (f->dir_fd < 0 || (is_for_change && flock(f->dir_fd, LOCK_EX) < 0))
-                return complain(-errno, "Cannot open", directory);
-
-        r = file_read(f->dir_fd, f->name, ACCESS_FILE_BYTES_MAX, &f->text, NULL);
-        f->exists = r >= 0;
-        if (r == -ENOENT)
-                r = str_copy(&f->text, "# Made by mcp-exec token, see mcp-exec(8).\n");
-        else if (r >= 0 && fstatat(f->dir_fd, f->name, &f->st, AT_SYMLINK_NOFOLLOW) < 0)
-                r = -errno;
-        if (r < 0)
-                return complain(r, "Cannot read", path);
-        return parse(path, f->text, &f->access);
-}
-
-/* As ACCESS_FILE_OWNER and ACCESS_FILE_MODE say; one of an ordinary user stays that user's. */
-static int set_owner(const TokenFile *f, int fd) {
-        uid_t uid = f->exists ? f->st.st_uid : geteuid();
-        const struct passwd *service = geteuid() == 0 ? getpwnam(SERVICE_USER) : NULL;
-        gid_t gid;
-
-        if (service && uid != 0 && uid != service->pw_uid)
-                service = NULL;
-        gid = service ? 0 : f->exists ? f->st.st_gid : (gid_t) -1;
-        if (fchmod(fd, service ? 0400 : 0600) < 0 || fchown(fd, service ? service->pw_uid : uid, gid) < 0)
-                return -errno;
-        return 0;
-}
-
-/* Everything that may fail, but for giving the file its name. */
-static int write_beside(const TokenFile *f, const Buffer *text, char **ret_temporary) {
-        _cleanup_close_ int fd = -EBADF;
-        _cleanup_free_ char *temporary = NULL;
-        char id[RANDOM_HEX_ID_CHARS + 1];
-        int r;
-
-        r = random_hex_id(id);
-        if (r >= 0)
-                r = str_printf(&temporary, ".%s.%s", f->name, id);
-        if (r < 0)
-                return r;
-        fd = openat(f->dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-                return -errno;
-        r = set_owner(f, fd);
-        if (r >= 0)
-                r = fd_write_all(fd, text->data, text->n_bytes);
-        if (r >= 0 && fsync(fd) < 0)
-                r = -errno;
-        if (r < 0)
-                (void) unlinkat(f->dir_fd, temporary, 0);
-        else
-                *ret_temporary = TAKE_PTR(temporary);
-        return r;
-}
-
-static int put_in_place(const TokenFile *f, const char *temporary) {
-        int r = 0;
-
-        if (renameat(f->dir_fd, temporary, f->dir_fd, f->name) < 0) {
-                r = -errno;
-                (void) unlinkat(f->dir_fd, temporary, 0);
-        } else
-                (void) fsync(f->dir_fd); /* it is in place all the same */
-        return r;
-}
 
 /* A removed token that still works until somebody thinks of a reload is a trap. */
 static void reload_service(const TokenFile *f) {
@@ -256,7 +139,7 @@ static int read_token(char **ret) {
 
         r = fd_read_all(STDIN_FILENO, TOKEN_BYTES_MAX, &text, &n);
         if (r < 0 && r != -EFBIG && r != -EBADMSG)
-                return complain(r, "Cannot read", "standard input"), -EINVAL;
+                return token_complain(r, "Cannot read", "standard input"), -EINVAL;
         if (r < 0 || !is_one_token(text)) {
                 if (text)
                         explicit_bzero(text, n);
@@ -275,8 +158,8 @@ static int show_token(const char *token) {
         errno = 0;
         puts(token);
         if (fflush(stdout) != 0 || ferror(stdout))
-                return complain(errno > 0 ? -errno : -EIO, "Nothing was done: cannot write the token to",
-                                "standard output");
+                return token_complain(errno > 0 ? -errno : -EIO,
+                                      "Nothing was done: cannot write the token to", "standard output");
         if (isatty(STDOUT_FILENO))
                 fputs("This is the only time that the token is shown.\n", stderr);
         return COMMAND_OK;
@@ -289,29 +172,29 @@ static int store(const TokenFile *f, const Buffer *text, const char *shown) {
         int r;
 
         /* Neither we nor the service could read one with an entry too many. */
-        if (parse(f->path, text->n_bytes > 0 ? text->data : "", &after) != COMMAND_OK)
+        if (token_file_parse(f->path, text->n_bytes > 0 ? text->data : "", &after) != COMMAND_OK)
                 return COMMAND_FAILED;
-        r = write_beside(f, text, &temporary);
+        r = token_file_write_beside(f, text, &temporary);
         if (r >= 0 && shown && show_token(shown) != COMMAND_OK) {
                 (void) unlinkat(f->dir_fd, temporary, 0);
                 return COMMAND_FAILED;
         }
         if (r >= 0)
-                r = put_in_place(f, temporary);
+                r = token_file_put_in_place(f, temporary);
         if (r < 0)
-                return complain(r, "Cannot write", f->path);
+                return token_complain(r, "Cannot write", f->path);
         reload_service(f);
         return COMMAND_OK;
 }
 
 static int token_add(const TokenOptions *o) {
-        _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF };
+        _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF, .lock_fd = -EBADF };
         _cleanup_buffer_ Buffer b = BUFFER_INIT(ACCESS_FILE_BYTES_MAX);
         AccessEntry entry = o->entry;
         char *token = NULL;
         int r;
 
-        r = open_file(&f, o->file, /* is_for_change= */ true);
+        r = token_file_open(&f, o->file, /* is_for_change= */ true);
         if (r != COMMAND_OK)
                 return r;
         if (access_find(f.access, ACCESS_TOKEN, entry.name)) {
@@ -321,23 +204,24 @@ static int token_add(const TokenOptions *o) {
         }
         r = o->from_stdin ? read_token(&token) : make_token(&token);
         if (r < 0) /* what is wrong with that of standard input was said */
-                return o->from_stdin ? COMMAND_FAILED : complain(r, "Cannot make a token for", entry.name);
+                return o->from_stdin ? COMMAND_FAILED :
+                                       token_complain(r, "Cannot make a token for", entry.name);
         sha256_hex(token, strlen(token), entry.digest);
         r = copy_without(&f, entry.name, &b);
         if (r >= 0)
                 r = access_write_entry(&entry, &b);
-        r = r < 0 ? complain(r, "Cannot write", f.path) : store(&f, &b, o->from_stdin ? NULL : token);
+        r = r < 0 ? token_complain(r, "Cannot write", f.path) : store(&f, &b, o->from_stdin ? NULL : token);
         explicit_bzero(token, strlen(token));
         free(token);
         return r;
 }
 
 static int token_remove(const TokenOptions *o) {
-        _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF };
+        _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF, .lock_fd = -EBADF };
         _cleanup_buffer_ Buffer b = BUFFER_INIT(ACCESS_FILE_BYTES_MAX);
         int r;
 
-        r = open_file(&f, o->file, /* is_for_change= */ true);
+        r = token_file_open(&f, o->file, /* is_for_change= */ true);
         if (r != COMMAND_OK)
                 return r;
         if (!access_find(f.access, ACCESS_TOKEN, o->entry.name)) {
@@ -345,7 +229,7 @@ static int token_remove(const TokenOptions *o) {
                 return COMMAND_FAILED;
         }
         r = copy_without(&f, o->entry.name, &b);
-        return r < 0 ? complain(r, "Cannot write", f.path) : store(&f, &b, NULL);
+        return r < 0 ? token_complain(r, "Cannot write", f.path) : store(&f, &b, NULL);
 }
 
 static void print_limits(const AccessEntry *e) {
@@ -361,10 +245,10 @@ static void print_limits(const AccessEntry *e) {
 }
 
 static int token_list(const TokenOptions *o) {
-        _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF };
+        _cleanup_(token_file_done) TokenFile f = { .dir_fd = -EBADF, .lock_fd = -EBADF };
         int r;
 
-        r = open_file(&f, o->file, /* is_for_change= */ false);
+        r = token_file_open(&f, o->file, /* is_for_change= */ false);
         if (r != COMMAND_OK)
                 return r;
         for (size_t i = 0; i < f.access->n_entries; i++) {

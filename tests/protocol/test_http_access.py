@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -64,7 +65,7 @@ def test_token_command_makes_lists_and_removes():
         assert len(token) >= 64 and token != other
         content = file.read_text()
         assert token not in content and content.startswith("# ours\nuser alice parallel=1\ntoken ci sha256:"), content
-        assert stat.S_IMODE(file.stat().st_mode) in (0o400, 0o600)
+        assert stat.S_IMODE(file.stat().st_mode) == 0o640
         done = run("token", "list", "--file", str(file))
         assert done.stdout == b"ci parallel=2 queue=0 rate=30 timeout=10s memory=64M\n" \
             b"front delegate user-parallel=1 user-queue=0 user-rate=5\n", done
@@ -90,6 +91,38 @@ def test_token_command_refuses_nonsense():
         (where / "tokens").write_text("token broken\n")
         done = run("token", "add", "a", "--file", file)
         assert done.returncode == 1 and b"tokens:1: " in done.stderr, done
+
+
+def test_token_command_waits_for_nobody_who_may_only_read_the_directory():
+    """Who had locked it kept root from taking a token away."""
+    with harness.directory() as where:
+        file = where / "tokens"
+        add(file, "ci")
+        fd = os.open(where, os.O_RDONLY)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        assert run("token", "remove", "ci", "--file", str(file)).returncode == 0
+        os.close(fd)
+        assert os.listdir(where) == ["tokens"]
+
+
+def test_token_commands_at_the_same_time_lose_nothing():
+    with harness.directory() as where:
+        file = where / "tokens"
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            tokens = set(pool.map(lambda i: add(file, f"t{i}"), range(24)))
+        assert len(tokens) == 24 and len(run("token", "list", "--file", str(file)).stdout.splitlines()) == 24
+        assert os.listdir(where) == ["tokens"]
+
+
+def test_token_command_follows_no_link_and_takes_no_pipe():
+    with harness.directory() as where:
+        add(where / "tokens", "ci")
+        (where / "link").symlink_to(where / "tokens")
+        os.mkfifo(where / "pipe")
+        for name in "link", "pipe":
+            done = run("token", "add", "x", "--file", str(where / name))
+            assert (done.returncode, done.stdout) == (1, b"") and b"is no regular file" in done.stderr, done
+        assert run("token", "list", "--file", str(where / "tokens")).stdout == b"ci\n"
 
 
 def test_token_that_cannot_be_shown_is_not_stored():

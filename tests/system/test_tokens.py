@@ -89,6 +89,23 @@ def test_digests_of_tokens_are_not_to_be_read_by_members_of_the_group():
             sh(["gpasswd", "-d", "alice", "mcp-exec"])
 
 
+def test_file_of_another_owner_stays_readable_for_the_service():
+    """A removed token went on to work, and the service could not start again."""
+    with serving():
+        ci, other = add("ci"), add("other")
+        for owner, mode in ("alice:mcp-exec", 0o640), ("alice:root", 0o644):
+            sh(["chown", owner, str(FILE)])
+            FILE.chmod(mode)
+            late = add("late")
+            assert _protection() == (0o400, "mcp-exec", "root")
+            wait_until(lambda: status(late) == 200)
+            sh(["mcp-exec", "token", "remove", "late"])
+            wait_until(lambda: status(late) == 401)
+        sh(["mcp-exec", "token", "remove", "ci"])
+        wait_until(lambda: status(ci) == 401)
+        assert status(other) == 200
+
+
 def test_a_single_token_that_everybody_may_read_is_told():
     file = pathlib.Path("/etc/mcp-exec/auth-token")
     with written(file, "token-of-this-test-1234567890\n", mode=0o644):
