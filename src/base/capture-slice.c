@@ -93,3 +93,17 @@ int capture_slice(const Capture *c, uint64_t offset, size_t max_bytes, Buffer *b
         *ret_next = has_gap && to >= c->n_head && to < ring_begin(c) ? ring_begin(c) : to;
         return 0;
 }
+
+uint64_t capture_end(const Capture *c) {
+        assert(c);
+
+        for (unsigned n = 1; n <= CONTINUATION_BYTES_MAX && is_kept(c, c->n_total - n); n++) {
+                unsigned char byte = byte_at(c, c->n_total - n);
+                unsigned n_needed = byte >= 0xf0 && byte < 0xf8 ? 4 : byte >= 0xe0 && byte < 0xf0 ? 3 :
+                                    byte >= 0xc0 && byte < 0xe0 ? 2 : 1;
+
+                if ((byte & 0xc0) != 0x80)
+                        return n_needed > n ? c->n_total - n : c->n_total;
+        }
+        return c->n_total;
+}

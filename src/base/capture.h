@@ -57,3 +57,6 @@ int capture_text_bounded(const Capture *c, size_t max_chars, size_t max_bytes, B
  * in the page before them. *ret_next: the offset of the next page; n_total when there is none. Returns 0 or
  * -ENOMEM. */
 int capture_slice(const Capture *c, uint64_t offset, size_t max_bytes, Buffer *b, uint64_t *ret_next);
+
+/* Where the stream ends, without the begin of a character whose rest may still come. */
+uint64_t capture_end(const Capture *c);

@@ -457,5 +457,5 @@ void run_note_look(Run *r) {
         assert(r);
 
         for (int stream = 1; r->job && stream <= 2; stream++)
-                r->looked[stream - 1] = exec_job_stream(r->job, stream)->n_total;
+                r->looked[stream - 1] = capture_end(exec_job_stream(r->job, stream));
 }

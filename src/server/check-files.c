@@ -68,16 +68,21 @@ static int write_protection(const char *path, const char *owner, const char *mod
         return r < 0 ? r : str_printf(ret, "chown %s %s && chmod %s %s", owner, word, mode, word);
 }
 
-/* "PATH: Permission denied", where PATH may be a directory, or below one that is shut. */
+/* "PATH: Permission denied" or "PATH:1: may not be read", where PATH may be a directory, or below one that
+ * is shut. */
 static int open_up(CheckContext *c, const char *message, char **ret) {
         const char *end = strstr(message, ": ");
         _cleanup_free_ char *path = NULL;
         bool is_service;
+        char *line;
         struct stat st;
 
         path = strndup(message, end ? (size_t) (end - message) : strlen(message));
         if (!path)
                 return -ENOMEM;
+        line = strrchr(path, ':');
+        if (line && streq(line, ":1"))
+                *line = 0;
         is_service = become_service(c);
         for (char *slash = *path ? strchr(path + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
                 *slash = 0;
@@ -99,7 +104,7 @@ static void add_mistake(CheckContext *c, const char *name, const char *message) 
         _cleanup_free_ char *first = NULL, *remedy = NULL, *other = NULL;
         int r = 0;
 
-        if (strstr(message, strerrordesc_np(EACCES)))
+        if (strstr(message, strerrordesc_np(EACCES)) || strstr(message, "should belong to"))
                 r = open_up(c, message, &first);
         if (r >= 0 && first)
                 r = str_printf(&remedy, "%s%s", first,

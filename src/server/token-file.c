@@ -60,8 +60,8 @@ static int lock(TokenFile *f) {
         for (;;) {
                 _cleanup_close_ int fd = -EBADF;
 
-                fd = openat(f->dir_fd, f->lock_name, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                            0600);
+                fd = openat(f->dir_fd, f->lock_name,
+                            O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
                 if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
                         return -errno;
                 if (st.st_nlink == 0)

@@ -41,17 +41,19 @@ static void write_sentence(JsonWriter *w, const char *s) {
 
 /* The newest bytes after the last look. */
 static int append_news(const Capture *c, uint64_t from, size_t page_bytes, Buffer *b, bool *ret_cut) {
-        uint64_t n_new = c->n_total - MIN_OF(from, c->n_total), next;
+        uint64_t end = capture_end(c), n_new = end - MIN_OF(from, end), next;
         int r;
 
         *ret_cut = n_new > page_bytes;
+        if (n_new == 0)
+                return 0;
         if (*ret_cut) {
                 r = buffer_printf(b, "[… %" PRIu64 " bytes left out …]\n", n_new - page_bytes);
                 if (r < 0)
                         return r;
-                from = c->n_total - page_bytes;
+                from = end - page_bytes;
         }
-        return capture_slice(c, from, page_bytes, b, &next);
+        return capture_slice(c, from, (size_t) (end - from), b, &next);
 }
 
 static int write_stream(JsonWriter *w, int stream, const Capture *c, Shown shown, ResultView *view,

@@ -92,3 +92,22 @@ TEST(bad_bytes_become_replacement_characters) {
         ASSERT_EQ_INT(capture_slice(&c, 0, 100, &b, &next), 0);
         ASSERT_EQ_STR(b.data, "a\xef\xbf\xbd" "b");
 }
+
+TEST(end_is_before_a_character_whose_rest_may_come) {
+        static const struct {
+                const char *stream;
+                size_t n_held;
+        } rows[] = {
+                { "", 0 }, { "a", 0 }, { "a\xc3", 1 }, { "a\xc3\xa9", 0 }, { "\xe2", 1 }, { "\xe2\x82", 2 },
+                { "\xe2\x82\xac", 0 }, { "\xf0\x9f\x98", 3 }, { "\xf0\x9f\x98\x80", 0 }, { "a\xff", 0 },
+                { "\x80\x80\x80\x80", 0 }, { "\x82", 0 },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++)
+                for (size_t budget = 8; budget < 100; budget += 50) {
+                        _cleanup_capture_ Capture c = {};
+
+                        fill(&c, budget, rows[i].stream);
+                        ASSERT_EQ_UINT(capture_end(&c), strlen(rows[i].stream) - rows[i].n_held);
+                }
+}

@@ -173,6 +173,20 @@ TEST(looks_show_what_is_new_since_the_last_one) {
         setup_free(s);
 }
 
+TEST(looks_do_not_cut_a_character_of_which_only_the_begin_was_written) {
+        Setup *s = setup_running("{\"code\":\"1\",\"background\":true}");
+
+        print(s, 1, "A\xe2");
+        ASSERT_CONTAINS(structured(call_tool(s, "get_run", ID, "")), "{\"stdout\":\"A\",");
+        ASSERT_CONTAINS(structured(call_tool(s, "get_run", ID, "")), "{\"stdout\":\"\",");
+        print(s, 1, "\x82\xac" "B\xf0\x9f\x98");
+        ASSERT_CONTAINS(structured(call_tool(s, "get_run", ID, "")), "{\"stdout\":\"\xe2\x82\xac" "B\",");
+        print(s, 1, "\x80\n");
+        ASSERT_CONTAINS(structured(call_tool(s, "get_run", ID, "")),
+                        "{\"stdout\":\"\xf0\x9f\x98\x80\\n\",");
+        setup_free(s);
+}
+
 TEST(foreign_and_unknown_and_expired_ids_get_one_answer) {
         Setup *s = setup_running("{\"code\":\"1\",\"background\":true}");
         McpPeer *mine = s->f->peer;
