@@ -25,8 +25,8 @@ static const char* use_system_service(const char *before) {
         else
                 (void) snprintf(text, sizeof(text),
                                 "%s the system service: \"sudo systemctl enable --now mcp-exec.socket\" and "
-                                "\"sudo gpasswd -a %s mcp-exec\"%s",
-                                before, word ?: "USER", word ? "" : " with the user's name");
+                                "\"sudo gpasswd -a %s mcp-exec\" (or the group that AllowGroups= names)",
+                                before, word ?: "USER");
         return text;
 }
 
@@ -37,6 +37,9 @@ const char* remedy_system_service(void) {
 const char* remedy_user_manager(void) {
         char before[128];
 
+        if (!getpwuid(getuid()))
+                return "Give this uid a name (an entry in /etc/passwd): without one it has no service "
+                       "manager";
         (void) snprintf(before, sizeof(before),
                         "Start the user's service manager (\"sudo systemctl restart user@%u.service\"), "
                         "or use", (unsigned) getuid());

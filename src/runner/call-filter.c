@@ -10,7 +10,11 @@
  *
  * No notices and no leases by fcntl(): /usr and a set of packages are the same files for all runs and for
  * the host, so that a notice tells what others open there, and a lease lets them wait. inotify, which tells
- * more, is refused by SystemCallFilter=. */
+ * more, is refused by SystemCallFilter=.
+ *
+ * No clocks of other processes: under the system manager there is no PID namespace, and the CPU time of any
+ * process of the machine can be read by its number, that of another caller's program too. A process's own
+ * clock and those of its threads go by other numbers (posix-cpu-timers of the kernel). */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,6 +67,19 @@
                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SET_DELEGATION, 0, 1), REFUSE,                        \
                 RETURN(SECCOMP_RET_ALLOW)
 
+/* The number of a clock that is no constant is negative. Its lowest three bits say what it is, bit 2 that it
+ * is a thread's, which the kernel gives to the threads of the same process alone; the others are the
+ * complement of a process's number, where 0 is the caller. */
+#define CLOCKS_OF_CALLER 0xfffffff8U
+#define CLOCK_OF_THREAD 4U
+
+#define DENY_CLOCKS(call)                                                                                   \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned) (call), 0, 6), LOAD(ARGUMENT(0)),                    \
+                BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CLOCKS_OF_CALLER, 3, 0),                                \
+                BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x80000000U, 0, 2),                                    \
+                BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLOCK_OF_THREAD, 1, 0), REFUSE,                        \
+                RETURN(SECCOMP_RET_ALLOW)
+
 int call_filter_install(void) {
         struct sock_filter filter[] = {
                 LOAD(offsetof(struct seccomp_data, nr)),
@@ -76,6 +93,15 @@ int call_filter_install(void) {
 #endif
 #ifdef SYS_fcntl64
                 DENY_WATCHING(SYS_fcntl64),
+#endif
+                DENY_CLOCKS(SYS_clock_gettime),
+                DENY_CLOCKS(SYS_clock_getres),
+                DENY_CLOCKS(SYS_clock_nanosleep),
+                DENY_CLOCKS(SYS_timer_create),
+#ifdef SYS_clock_gettime64
+                DENY_CLOCKS(SYS_clock_gettime64),
+                DENY_CLOCKS(SYS_clock_getres_time64),
+                DENY_CLOCKS(SYS_clock_nanosleep_time64),
 #endif
                 RETURN(SECCOMP_RET_ALLOW),
         };

@@ -181,17 +181,27 @@ static bool has_single_token(void) {
 
 static void check_secret(CheckContext *c, const char *path, const char *owner, const char *mode) {
         _cleanup_free_ char *remedy = NULL;
+        const struct passwd *service = getpwnam(SERVICE_USER), *user;
+        bool is_group, is_owner;
         const struct group *group;
         struct stat st;
 
-        if (stat(path, &st) < 0 || !(st.st_mode & S_IROTH || (st.st_mode & S_IRGRP && st.st_gid != 0)))
+        if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+                return;
+        is_group = st.st_mode & S_IRGRP && st.st_gid != 0;
+        is_owner = st.st_uid != 0 && !(service && st.st_uid == service->pw_uid);
+        if (!(st.st_mode & S_IROTH) && !is_group && !is_owner)
                 return;
         if (write_protection(path, owner, mode, &remedy) < 0)
                 check_report_break(&c->report, -ENOMEM);
-        group = getgrgid(st.st_gid);
+        group = is_group ? getgrgid(st.st_gid) : NULL;
+        user = is_owner ? getpwuid(st.st_uid) : NULL;
         check_add(&c->report, CHECK_WARN, "secrets", remedy, "%s may be read by %s%s", path,
-                  st.st_mode & S_IROTH ? "everybody on this machine" : "the group ",
-                  st.st_mode & S_IROTH ? "" : group ? group->gr_name : "that it has");
+                  st.st_mode & S_IROTH ? "everybody on this machine" :
+                  is_group             ? "the group " : "the user ",
+                  st.st_mode & S_IROTH ? "" :
+                  group                ? group->gr_name :
+                  user                 ? user->pw_name : "that it has");
 }
 
 static bool check_tokens(CheckContext *c) {

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/macro.h"
+#include "base/settings.h"
 #include "base/strv.h"
 #include "server/own-server.h"
 #include "server/sandbox-query.h"
@@ -50,22 +51,31 @@ static int find_fault_of_manager(char **ret) {
         return str_copy(ret, "this user has none running");
 }
 
-/* What follows once the socket listens: it admits a group (AllowGroups=, by default this one). */
+/* What follows once the socket listens: it admits the groups of AllowGroups=. */
 static int extend_by_admission(char **remedy) {
+        _cleanup_(settings_freep) Settings *settings = NULL;
+        _cleanup_free_ char *user = NULL, *group = NULL, *first = NULL, *message = NULL;
         const struct passwd *p = getpwuid(geteuid());
-        const struct group *g = getgrnam("mcp-exec");
-        _cleanup_free_ char *word = NULL, *first = NULL;
+        const struct group *g = NULL;
         int r;
 
-        if (!p || !*remedy || (g && strv_contains(g->gr_mem, p->pw_name)))
+        r = settings_load(/* is_user= */ false, &settings, &message);
+        if (r == -ENOMEM)
+                return r;
+        if (r >= 0 && settings->allow_groups && settings->allow_groups[0])
+                g = getgrnam(settings->allow_groups[0]);
+        /* What cannot be known here the service will tell. */
+        if (!p || !g || !*remedy || strv_contains(g->gr_mem, p->pw_name))
                 return 0;
-        r = str_quote_for_shell(p->pw_name, &word);
+        r = str_quote_for_shell(p->pw_name, &user);
+        if (r >= 0)
+                r = str_quote_for_shell(settings->allow_groups[0], &group);
         if (r < 0)
                 return r;
         first = TAKE_PTR(*remedy);
-        return str_printf(remedy, strncmp(first, "sudo ", 5) == 0 ? "%s && sudo gpasswd -a %s mcp-exec" :
-                                                                   "%s Then: sudo gpasswd -a %s mcp-exec",
-                          first, word);
+        return str_printf(remedy, strncmp(first, "sudo ", 5) == 0 ? "%s && sudo gpasswd -a %s %s" :
+                                                                   "%s Then: sudo gpasswd -a %s %s",
+                          first, user, group);
 }
 
 int server_choice_find_cause(int code, const char *reason, char **ret) {

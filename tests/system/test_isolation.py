@@ -149,6 +149,22 @@ def test_what_others_open_cannot_be_watched():
         _finds_nothing(c, code)
 
 
+def test_cpu_time_of_other_processes_cannot_be_read():
+    """A program followed by it how busy another caller's was."""
+    code = ("import ctypes, os, subprocess, sys, threading, time\nl = ctypes.CDLL(None, use_errno=True)\n"
+            "box = (ctypes.c_long * 8)()\np = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=-1)\n"
+            "for pid in 1, os.getppid() or 1, p.pid:\n"
+            "  for kind in 0, 1, 2:\n"
+            "    for call in (228, (~pid << 3) | kind, box), (229, (~pid << 3) | kind, box), (230, (~pid << 3) | kind, 0, box, 0), \\\n"
+            "        (222, (~pid << 3) | kind, 0, box):\n"
+            "      if l.syscall(*call) != -1 or ctypes.get_errno() != 1: print(pid, kind, call[0], ctypes.get_errno())\n"
+            "p.communicate(b'x')\n"
+            "assert time.process_time() > 0 and time.thread_time() > 0 and time.clock_gettime(-6) > 0 and time.clock_gettime(-2) > 0\n"
+            "assert time.clock_gettime(time.pthread_getcpuclockid(threading.get_ident())) > 0\ntime.sleep(0.01)\nprint('end')")
+    with Client() as c:
+        _finds_nothing(c, code)
+
+
 def test_disks_of_the_whole_machine_cannot_be_flushed():
     code = ("import ctypes, os, sqlite3\nl = ctypes.CDLL(None, use_errno=True)\nf = os.open('/usr', os.O_RDONLY)\n"
             "for call in (162, 0), (306, f):\n"

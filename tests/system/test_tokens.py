@@ -113,6 +113,11 @@ def test_a_single_token_that_everybody_may_read_is_told():
         assert row["verdict"] == "warn" and row["detail"] == f"{file} may be read by everybody on this machine", row
         sh(row["remedy"])
         assert "secrets" not in check()
+        sh(["chown", "alice:root", str(file)])
+        row = check()["secrets"]
+        assert row["detail"] == f"{file} may be read by the user alice", row
+        sh(row["remedy"])
+        assert "secrets" not in check()
 
 
 def test_token_command_of_a_caller_that_ignores_its_children_warns_of_nothing():
