@@ -39,6 +39,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
                            (text.n_bytes == 0 || memcmp(text.data, repaired.data, text.n_bytes) == 0));
 
         FUZZ_CHECK(capture_last_line(&c, 50, &line) == 0);
+        FUZZ_CHECK(c.n_total - capture_end(&c) <= 3);
+        FUZZ_CHECK(!capture_ends_within_line(&c) || data[n_bytes - 1] != '\n');
+        for (uint64_t at = 0; at < c.n_total;) {
+                _cleanup_buffer_ Buffer page = BUFFER_INIT(0);
+                uint64_t next;
+
+                FUZZ_CHECK(capture_slice(&c, at, max_chars + 1, &page, &next) == 0);
+                FUZZ_CHECK(next > at && next <= c.n_total && utf8_is_valid(page.data, page.n_bytes));
+                at = next;
+        }
         FUZZ_CHECK(line.n_bytes <= 50 && !(line.n_bytes > 0 && memchr(line.data, '\n', line.n_bytes)));
         return 0;
 }
