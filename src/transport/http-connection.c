@@ -329,7 +329,19 @@ void http_connection_sweep(HttpConnection *c, uint64_t now_usec) {
         reap(c);
 }
 
-int http_connection_new(HttpServer *s, int fd, const struct sockaddr *address) {
+void http_connection_displace(HttpConnection *c) {
+        assert(c);
+
+        http_relay_last_word(c);
+        if (c->is_given) {
+                http_connection_end_soon(c);
+                return;
+        }
+        http_connection_end(c);
+        reap(c);
+}
+
+int http_connection_new(HttpServer *s, int fd, const struct sockaddr *address, bool is_over_limit) {
         HttpConnection *c;
         int r;
 
@@ -362,7 +374,7 @@ int http_connection_new(HttpServer *s, int fd, const struct sockaddr *address) {
                 free(c);
                 return r;
         }
-        http_limits_admit(c, address);
+        http_limits_admit(c, address, is_over_limit);
         c->to_this = tail_of(s);
         *c->to_this = c;
         listener_connection_opened(&s->listener);

@@ -44,7 +44,7 @@ struct HttpConnection {
 };
 
 /* Takes fd on success. */
-int http_connection_new(HttpServer *s, int fd, const struct sockaddr *address);
+int http_connection_new(HttpServer *s, int fd, const struct sockaddr *address, bool is_over_limit);
 
 /* What the library tells of it. */
 HttpConnection* http_connection_find(HttpServer *s, int fd); /* by its end; given, and not yet told of */
@@ -62,6 +62,7 @@ void http_connections_settle(HttpServer *s); /* the library has run */
 void http_connection_drain(HttpConnection *c, bool is_due);
 void http_connection_rearm(HttpConnection *c); /* a turn of the event loop failed */
 void http_connection_sweep(HttpConnection *c, uint64_t now_usec); /* c may be invalid afterwards */
+void http_connection_displace(HttpConnection *c); /* by a new one; c may be invalid afterwards */
 
 /* It had its turn: it, and before it all others with its owner, go to the tail of the server's list. */
 void http_connection_had_turn(HttpConnection *c);
@@ -76,3 +77,4 @@ void http_relay_output(HttpConnection *c);
 void http_relay_refuse(HttpConnection *c, const HttpFault *fault);
 void http_relay_settle_refusal(HttpConnection *c);
 void http_relay_expire(HttpConnection *c); /* no head came in time, or no end of the body */
+void http_relay_last_word(HttpConnection *c); /* why it is displaced, if anybody waits for an answer */

@@ -42,7 +42,71 @@ static bool is_same(const struct in6_addr *a, const struct in6_addr *b) {
         return memcmp(a, b, IN6_IS_ADDR_V4MAPPED(a) ? 16 : 8) == 0;
 }
 
-void http_limits_admit(HttpConnection *c, const struct sockaddr *address) {
+static bool is_there(const HttpConnection *c) {
+        return c->fd >= 0 && !c->is_ending;
+}
+
+/* Whoever brings a whole request that is admitted is served to its end. Before that, refused, or idle in
+ * between, a connection makes room: those go first on which nobody ever showed a token, then the idle, then
+ * those whose next request is on its way, and of each kind the one that has waited longest. */
+static bool has_work(const HttpConnection *c) {
+        bool is_stalled = c->stalled_since_usec > 0;
+        char byte;
+
+        if (c->owner[0] == 0)
+                return c->is_waiting || (!is_stalled && (c->state == RELAY_WAIT || c->fault.status != 0));
+        switch (c->state) {
+        case RELAY_HEAD: /* its next request may be here, and was not looked at yet */
+                return is_stalled ||
+                       (c->n_head_bytes == 0 && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0);
+        case RELAY_PASS:
+                return c->is_waiting || (c->request && c->request->state != HTTP_READING);
+        case RELAY_DROP:
+                return c->pair_fd >= 0 || c->fault.status != 0;
+        case RELAY_WAIT:
+        default:
+                return true;
+        }
+}
+
+static bool goes_before(const HttpConnection *a, const HttpConnection *b) {
+        const HttpConnection *both[] = { a, b };
+        unsigned ranks[2];
+
+        for (size_t i = 0; i < 2; i++)
+                ranks[i] = both[i]->owner[0] == 0 ? 0 :
+                           both[i]->state == RELAY_PASS || both[i]->n_head_bytes > 0 ? 2 : 1;
+        return ranks[0] != ranks[1] ? ranks[0] < ranks[1] : a->waiting_since_usec < b->waiting_since_usec;
+}
+
+size_t http_limits_make_room(Listener *l) {
+        HttpServer *s = (HttpServer*) l;
+        size_t n = 0, n_working = 0, max;
+
+        assert(l);
+
+        max = l->p.settings->max_connections;
+        for (const HttpConnection *c = s->connections; c; c = c->next)
+                if (is_there(c)) {
+                        n++;
+                        n_working += has_work(c);
+                }
+        if (n_working >= max)
+                max += LISTENER_EXTRA_CONNECTIONS_MAX;
+        for (; n >= max; n--) {
+                HttpConnection *first = NULL;
+
+                for (HttpConnection *c = s->connections; c; c = c->next)
+                        if (is_there(c) && !has_work(c) && (!first || goes_before(c, first)))
+                                first = c;
+                if (!first)
+                        break;
+                http_connection_displace(first);
+        }
+        return n;
+}
+
+void http_limits_admit(HttpConnection *c, const struct sockaddr *address, bool is_over_limit) {
         const Listener *l;
         unsigned max;
         size_t n = 0;
@@ -53,14 +117,14 @@ void http_limits_admit(HttpConnection *c, const struct sockaddr *address) {
         max = l->p.settings->max_connections_per_address;
         c->waiting_since_usec = now_monotonic_usec();
         take_address(address, &c->address);
-        if (l->n_connections >= l->p.settings->max_connections) {
+        if (is_over_limit) {
                 c->limit_status = MHD_HTTP_SERVICE_UNAVAILABLE;
                 return;
         }
         if (max == 0 || is_exempt(&c->address))
                 return;
         for (const HttpConnection *i = c->server->connections; i; i = i->next)
-                n += i->limit_status == 0 && is_same(&i->address, &c->address);
+                n += is_there(i) && i->limit_status == 0 && is_same(&i->address, &c->address);
         if (n >= max)
                 c->limit_status = MHD_HTTP_TOO_MANY_REQUESTS;
 }
@@ -87,7 +151,7 @@ void http_limits_own(HttpConnection *c, const char *principal) {
         if (c->limit_status != 0 || !has_shares(p))
                 return;
         for (const HttpConnection *i = c->server->connections; i; i = i->next)
-                n += i != c && i->limit_status == 0 && streq(i->owner, c->owner);
+                n += i != c && is_there(i) && i->limit_status == 0 && streq(i->owner, c->owner);
         if (n >= max - max / 4) {
                 c->limit_status = MHD_HTTP_TOO_MANY_REQUESTS;
                 c->is_over_share = true;

@@ -33,7 +33,10 @@ static const HttpFault
         fault_head_end = { MHD_HTTP_BAD_REQUEST, "The request ends within its head." },
         fault_body_end = { MHD_HTTP_BAD_REQUEST, "The request ends within its body." },
         fault_slow_head = { MHD_HTTP_REQUEST_TIMEOUT, "The head of the request comes too slowly." },
-        fault_slow_body = { MHD_HTTP_REQUEST_TIMEOUT, "The body of the request comes too slowly." };
+        fault_slow_body = { MHD_HTTP_REQUEST_TIMEOUT, "The body of the request comes too slowly." },
+        fault_displaced = { MHD_HTTP_SERVICE_UNAVAILABLE,
+                            "Too many connections to this server (MaxConnections=), and this one had no "
+                            "whole request yet; try again later." };
 
 static void client_stalls(HttpConnection *c) {
         if (c->stalled_since_usec == 0)
@@ -72,9 +75,11 @@ static void start_dropping(HttpConnection *c) {
 /* The last word, after everything the library had to say. Returns false when there is no room for it yet. */
 static bool tell(HttpConnection *c) {
         _cleanup_buffer_ Buffer body = BUFFER_INIT(0), b = BUFFER_INIT(0);
+        bool is_busy = c->fault.status == MHD_HTTP_SERVICE_UNAVAILABLE;
         int r;
 
-        r = mcp_error_reply(NULL, 0, MCP_ERROR_REFUSED, c->fault.message, &body);
+        r = mcp_error_reply(NULL, 0, is_busy ? MCP_ERROR_UNAVAILABLE : MCP_ERROR_REFUSED, c->fault.message,
+                            &body);
         if (r >= 0)
                 r = buffer_printf(&b,
                                   "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -180,6 +185,22 @@ void http_relay_expire(HttpConnection *c) {
                 http_relay_refuse(c, &fault_slow_head);
         else
                 http_connection_end_soon(c);
+}
+
+void http_relay_last_word(HttpConnection *c) {
+        char ignored[16 * KIB];
+
+        assert(c);
+
+        if (c->stalled_since_usec > 0 ||
+            !((c->state == RELAY_HEAD && (c->n_head_bytes > 0 || !c->is_given)) ||
+              (c->state == RELAY_PASS && !c->was_replied &&
+               (!c->request || c->request->state == HTTP_READING))))
+                return;
+        (void) recv(c->fd, ignored, sizeof(ignored), MSG_DONTWAIT); /* or a reset would overtake it */
+        c->fault = fault_displaced;
+        (void) tell(c);
+        c->fault = (HttpFault) {};
 }
 
 /* The library has read what was passed. A request of which it has answered nothing yet ends, for it, with

@@ -22,8 +22,8 @@
 #define IDLE_SEC 30U
 /* Request line and headers have to fit in, and it is the piece in which bodies are read. */
 #define CONNECTION_MEMORY_BYTES (64 * KIB)
-/* MaxConnections= and those that only get their refusal. */
-#define SPARE_CONNECTIONS 32U
+/* Beyond MaxConnections=: those that only get their refusal, and those that made room a moment ago. */
+#define SPARE_CONNECTIONS 128U
 /* The largest MaxConnections=, for a reload may raise it. */
 #define CONNECTIONS_MAX 4096U
 
@@ -165,8 +165,7 @@ static int http_connected(Listener *l, int fd, bool is_over_limit) {
         /* Replies are written whole: waiting for more of them only delays the last piece. */
         (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 
-        (void) is_over_limit; /* http-limits.c */
-        r = http_connection_new(s, fd, (const struct sockaddr*) &address);
+        r = http_connection_new(s, fd, (const struct sockaddr*) &address, is_over_limit);
         if (r == -ENOMEM)
                 http_no_memory_refuse(s, fd);
         return r;
@@ -237,6 +236,7 @@ static size_t http_n_sessions(const Listener *l) {
 
 static const ListenerOps http_listener_ops = {
         .connected = http_connected,
+        .make_room = http_limits_make_room,
         .drain = http_drain,
         .reloaded = http_reloaded,
         .rearm = http_rearm,

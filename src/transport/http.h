@@ -69,7 +69,8 @@ void http_no_memory_send(HttpServer *s, int fd); /* the last word to one that th
 void http_no_memory_refuse(HttpServer *s, int fd);
 
 /* http-limits.c */
-void http_limits_admit(HttpConnection *c, const struct sockaddr *address); /* when it is new */
+void http_limits_admit(HttpConnection *c, const struct sockaddr *address, bool is_over_limit); /* when new */
+size_t http_limits_make_room(Listener *l);
 void http_limits_own(HttpConnection *c, const char *principal); /* each time it is known who asks */
 const char* http_limits_message(const HttpConnection *c);
 int http_limits_start(HttpServer *s); /* watches for slow headers */

@@ -17,8 +17,6 @@
 
 /* A burst of connects must not keep the loop from those who are connected already. */
 #define ACCEPTS_PER_TURN_MAX 16
-/* Connections beyond MaxConnections= that are kept for as long as it takes to tell them so. */
-#define EXTRA_CONNECTIONS_MAX 16
 #define ACCEPT_PAUSE_USEC (100 * USEC_PER_MSEC)
 #define COMPLAINT_INTERVAL_USEC (60 * USEC_PER_SEC)
 
@@ -58,6 +56,7 @@ static void listener_pause(Listener *l, int error) {
 /* Returns true when there may be more to accept. */
 static bool listener_accept(Listener *l) {
         _cleanup_close_ int fd = -EBADF;
+        size_t n = l->n_connections, max = l->p.settings->max_connections;
         int r;
 
         fd = accept4(l->p.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -72,10 +71,12 @@ static bool listener_accept(Listener *l) {
                 listener_pause(l, errno);
                 return false;
         }
-        if (l->n_connections >= (size_t) l->p.settings->max_connections + EXTRA_CONNECTIONS_MAX)
+        if (n >= max && l->ops->make_room)
+                n = l->ops->make_room(l);
+        if (n >= max + LISTENER_EXTRA_CONNECTIONS_MAX)
                 return true;
 
-        r = l->ops->connected(l, fd, l->n_connections >= l->p.settings->max_connections);
+        r = l->ops->connected(l, fd, n >= max);
         if (r >= 0)
                 TAKE_FD(fd);
         else if (r == -EMFILE || r == -ENFILE) {

@@ -13,10 +13,16 @@ typedef struct MemoryBudget {
 
 #define LISTENER_MEMORY_BYTES_MAX (256 * MIB)
 
+/* Connections beyond MaxConnections= that are kept for as long as it takes to tell them so. */
+#define LISTENER_EXTRA_CONNECTIONS_MAX 16
+
 typedef struct ListenerOps {
         /* A new connection; is_over_limit: MaxConnections= are there already, it only gets its refusal.
          * Takes fd on success. Returns 0 or -errno (it is closed then, without a word). */
         int (*connected)(Listener *l, int fd, bool is_over_limit);
+        /* One more came to a full listener: ends others, as far as it gets a place by that and they have
+         * nothing under way. Returns how many stay. NULL: this kind never does. */
+        size_t (*make_room)(Listener *l);
         void (*drain)(Listener *l);
         /* Who may no longer connect is let go: what runs for it is answered, and nothing of it stays. */
         void (*reloaded)(Listener *l, const ListenerParameters *before);

@@ -234,6 +234,13 @@ class _Stream:
             assert piece, self.text
             self.text += piece.decode()
 
+    def is_open(self):
+        self.connection.settimeout(0.1)
+        try:
+            return self.connection.recv(65536) != b""
+        except TimeoutError:
+            return True
+
     def is_silent(self):
         self.connection.settimeout(0.3)
         try:
@@ -400,6 +407,42 @@ def test_proxy_tells_who_it_is():
                                       ({"X-MCP-User": "alice", "Origin": "https://mcp.example"}, 200),
                                       ({"X-MCP-User": "alice", "Origin": "https://evil.example"}, 403)):
                 assert request(UnixConnection(path), headers)[0] == expected, headers
+
+
+def test_half_sent_heads_lock_nobody_out():
+    """Whoever had no token, and this machine's address, kept all others from an answer for as long as it liked."""
+    with serving_tokens(["one"]) as (s, file, (one,)), contextlib.ExitStack() as held, \
+            concurrent.futures.ThreadPoolExecutor(1) as pool:
+        s.notify.read_on()
+        stream, listening, mark = _Stream(s, one, "GET", "/sse"), _listen(s, one), file.parent / "mark"
+        stream.read_until("sessionId=")
+        idle = tcp(s)
+        bearer = {"Authorization": "Bearer " + one}
+        assert request(idle, bearer)[0] == 200
+        running = pool.submit(call, s, one, f"import os, time\nopen({str(mark)!r}, 'w').close()\n"
+                                            f"while not os.path.exists({str(mark) + '2'!r}): time.sleep(0.1)\nprint('done')")
+        harness.wait_until(mark.exists)
+        begins = (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n", b"", b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n"
+                  b"Content-Type: application/json\r\nContent-Length: 40\r\n\r\n{")
+        first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}
+        for begin in begins:
+            for _ in range(300):
+                c = held.enter_context(socket.create_connection(s.listening[0].getsockname()))
+                with contextlib.suppress(OSError):
+                    c.sendall(begin)
+            for _ in range(5):
+                assert status(s, one) == 200
+                assert request(tcp(s), bearer, json.dumps(first).encode())[0] == 200
+                assert call(s, one, "print(6 * 7)")["structuredContent"]["stdout"] == "42\n"
+                assert request(tcp(s), {}, b"", "GET", "/healthz")[0] == 200
+            # What is under way goes on, and who had shown a token and waits comes after those who had not.
+            assert request(idle, bearer)[0] == 200
+            assert stream.is_open() and listening.is_open()
+        (file.parent / "mark2").touch()
+        assert running.result(20)["structuredContent"]["stdout"] == "done\n"
+        for c in (stream, listening):
+            c.connection.close()
 
 
 def test_reload_under_load_loses_nothing():

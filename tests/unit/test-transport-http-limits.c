@@ -281,7 +281,8 @@ TEST(handshakes_are_answered_beyond_every_limit) {
         http_init(&h, true, NULL);
         h.settings->max_connections = 1;
         fd = http_connect(&h);
-        (void) fixture_run(&h.f);
+        post_on(&h, fd, "", CALL("wait"));
+        fixture_wait(&h.f, &h.f.n_waiting, 1);
         post(&h, "", INITIALIZE, &b);
         ASSERT_CONTAINS(b.data, "HTTP/1.1 200 ");
         ASSERT_CONTAINS(b.data, "Connection: close\r\n");
@@ -292,6 +293,147 @@ TEST(handshakes_are_answered_beyond_every_limit) {
         post(&h, "", CALL("now"), &b);
         ASSERT_CONTAINS(b.data, "HTTP/1.1 503 ");
         (void) safe_close(fd);
+        http_done(&h);
+}
+
+/* Whoever sends a whole request at once is served, however many others hold the beginnings of some. */
+TEST(requests_that_never_become_whole_lock_nobody_out) {
+        static const char *const begins[] = {
+                "", "POST /mcp HTTP/1.1\r\n" H, "POST /mcp HTTP/1.1\r\n" H J "Content-Length: 40\r\n\r\n{",
+                "GET /nowhere HTTP/1.1\r\n" H "\r\n", "nonsense\r\n\r\n",
+        };
+        static const char *const headers[] = { "X-MCP-AUTH: 4\r\n", "X-MCP-AUTH: 5\r\n" };
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int stream, call, fds[290];
+        Http h;
+
+        http_init(&h, false, NULL);
+        h.settings->max_connections = 20;
+        h.access = access_from(tokens_text);
+        listener_reload(h.listener, h.settings, h.access);
+        stream = http_connect(&h);
+        fixture_send_str(&h.f, stream, "GET /sse HTTP/1.1\r\n" H "X-MCP-AUTH: 4\r\n\r\n");
+        call = http_connect(&h);
+        post_on(&h, call, headers[0], CALL("wait"));
+        fixture_wait(&h.f, &h.f.n_waiting, 1);
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                fds[i] = http_connect(&h);
+                fixture_send_str(&h.f, fds[i], begins[i % ELEMENTSOF(begins)]);
+                (void) fixture_run(&h.f);
+                if (i % 10 != 9)
+                        continue;
+                post(&h, headers[i / 10 % 2], PING, &b);
+                ASSERT_EQ_STR(reply_body(&b), PONG);
+                post(&h, headers[i / 10 % 2], INITIALIZE, &b);
+                ASSERT_CONTAINS(b.data, "HTTP/1.1 200 ");
+                exchange(&h, "GET /nowhere HTTP/1.1\r\n" H "\r\n", &b); /* and who needs no token */
+                ASSERT_CONTAINS(b.data, "HTTP/1.1 404 ");
+                ASSERT_TRUE(listener_n_connections(h.listener) <= 20);
+        }
+        /* The one with the first half of a head was told. */
+        buffer_consume(&b, b.n_bytes);
+        ASSERT_FALSE(settle(&h, fds[1], &b));
+        ASSERT_CONTAINS(b.data, "HTTP/1.1 503 ");
+        ASSERT_CONTAINS(reply_body(&b), "\"error\":{\"code\":-31001,");
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++)
+                (void) safe_close(fds[i]);
+
+        buffer_consume(&b, b.n_bytes);
+        ASSERT_TRUE(settle(&h, stream, &b));
+        ASSERT_CONTAINS(b.data, "event: endpoint");
+        fixture_release(&h.f);
+        buffer_consume(&b, b.n_bytes);
+        (void) settle(&h, call, &b);
+        ASSERT_EQ_STR(reply_body(&b), RESULT);
+        (void) safe_close(stream);
+        (void) safe_close(call);
+        (void) fixture_run(&h.f);
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), 0);
+        http_done(&h);
+}
+
+TEST(idle_connections_of_known_clients_make_room_after_those_of_strangers) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int known[3], strangers[2], more[4];
+        Http h;
+
+        http_init(&h, false, NULL);
+        h.settings->max_connections = 5;
+        h.access = access_from(tokens_text);
+        listener_reload(h.listener, h.settings, h.access);
+        for (size_t i = 0; i < ELEMENTSOF(known); i++) { /* the oldest */
+                known[i] = http_connect(&h);
+                buffer_consume(&b, b.n_bytes);
+                post_on(&h, known[i], "X-MCP-AUTH: 4\r\n", PING);
+                (void) settle(&h, known[i], &b);
+                ASSERT_EQ_STR(reply_body(&b), PONG);
+        }
+        fixture_send_str(&h.f, known[0],
+                         "POST /mcp HTTP/1.1\r\n" H J "X-MCP-AUTH: 4\r\nContent-Length: 40\r\n\r\n");
+        for (size_t i = 0; i < ELEMENTSOF(strangers); i++) {
+                strangers[i] = http_connect(&h);
+                fixture_send_str(&h.f, strangers[i], "POST /mcp HTTP/1.1\r\n");
+        }
+        (void) fixture_run(&h.f);
+        for (size_t i = 0; i < ELEMENTSOF(more); i++) { /* all are served at once, and stay */
+                bool is_there[ELEMENTSOF(known)];
+
+                more[i] = http_connect(&h);
+                buffer_consume(&b, b.n_bytes);
+                post_on(&h, more[i], "X-MCP-AUTH: 5\r\n", CALL("wait"));
+                fixture_wait(&h.f, &h.f.n_waiting, (unsigned) i + 1);
+                (void) fixture_run(&h.f);
+                for (size_t k = 0; k < ELEMENTSOF(known); k++)
+                        is_there[k] = !has_input(known[k]);
+                ASSERT_EQ_INT(has_input(strangers[0]), true);
+                ASSERT_EQ_INT(has_input(strangers[1]), i >= 1);
+                ASSERT_EQ_INT(is_there[1], i < 2);
+                ASSERT_EQ_INT(is_there[2], i < 3);
+                ASSERT_EQ_INT(is_there[0], true);
+        }
+        fixture_send_str(&h.f, known[0], PING);
+        buffer_consume(&b, b.n_bytes);
+        (void) settle(&h, known[0], &b);
+        ASSERT_EQ_STR(reply_body(&b), PONG);
+        for (size_t i = 0; i < ELEMENTSOF(known); i++)
+                (void) safe_close(known[i]);
+        for (size_t i = 0; i < ELEMENTSOF(strangers); i++)
+                (void) safe_close(strangers[i]);
+        for (size_t i = 0; i < ELEMENTSOF(more); i++)
+                (void) safe_close(more[i]);
+        http_done(&h);
+}
+
+/* Also in a burst that comes before the library has let go of the first one. */
+TEST(burst_of_connections_takes_the_places_of_idle_ones) {
+        _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+        int idle[40], fds[40];
+        Http h;
+
+        http_init(&h, true, NULL);
+        h.settings->max_connections = ELEMENTSOF(fds);
+        for (size_t i = 0; i < ELEMENTSOF(idle); i++) {
+                idle[i] = http_connect(&h);
+                buffer_consume(&b, b.n_bytes);
+                post_on(&h, idle[i], "", PING);
+                (void) settle(&h, idle[i], &b);
+                ASSERT_EQ_STR(reply_body(&b), PONG);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                fds[i] = http_connect(&h);
+                ASSERT_TRUE(write(fds[i], "POST /mcp HTTP/1.1\r\n" H J BODY,
+                                  strlen("POST /mcp HTTP/1.1\r\n" H J BODY)) > 0);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                buffer_consume(&b, b.n_bytes);
+                (void) settle(&h, fds[i], &b);
+                ASSERT_EQ_STR(reply_body(&b), PONG);
+                ASSERT_FALSE(settle(&h, idle[i], &b));
+                (void) safe_close(idle[i]);
+        }
+        ASSERT_EQ_UINT(listener_n_connections(h.listener), ELEMENTSOF(fds));
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++)
+                (void) safe_close(fds[i]);
         http_done(&h);
 }
 

@@ -300,14 +300,15 @@ TEST(connection_beyond_the_limit_is_told_so) {
         http_init(&h, true, NULL);
         h.settings->max_connections = 1;
         fd = http_connect(&h);
-        (void) fixture_run(&h.f);
+        post_on(&h, fd, "", CALL("wait"));
+        fixture_wait(&h.f, &h.f.n_waiting, 1);
         post(&h, "", PING, &b);
         ASSERT_CONTAINS(b.data, "HTTP/1.1 503 ");
         ASSERT_CONTAINS(reply_body(&b), "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-31001,");
         buffer_consume(&b, b.n_bytes);
-        post_on(&h, fd, "", PING);
+        fixture_release(&h.f);
         (void) settle(&h, fd, &b);
-        ASSERT_EQ_STR(reply_body(&b), PONG);
+        ASSERT_EQ_STR(reply_body(&b), RESULT);
         (void) safe_close(fd);
         http_done(&h);
 }
