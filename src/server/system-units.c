@@ -426,6 +426,13 @@ int system_units_remedy(const SystemUnits *units, int code, bool as_root, char *
         if (streq(units->states[SYSTEM_UNIT_SERVICE].active, "deactivating"))
                 return str_copy(ret, "Try again later: the service stops, and answers its calls before it "
                                      "is gone (\"systemctl status mcp-exec.service\").");
+        /* A client that waits for its next start, a second later, is served by it. This one was not. */
+        if (streq(units->states[SYSTEM_UNIT_SERVICE].active, "activating") &&
+            was_ended(units->states[SYSTEM_UNIT_SERVICE].result))
+                return str_printf(ret, "Find out why mcp-exec.service, which systemd starts again each "
+                                       "time, ends before it serves (systemd says: %s; \"%sjournalctl -u "
+                                       "mcp-exec.service\").", units->states[SYSTEM_UNIT_SERVICE].result,
+                                  sudo);
         if (!units->is_known && sd_booted() <= 0)
                 return str_copy(ret, "Use a machine where systemd runs, for mcp-exec needs it (\"mcp-exec "
                                      "check\" tells what can be done here).");

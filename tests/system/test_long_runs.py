@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Runs that outlive the call that began them, on a real systemd: their units, their owners, a restart, idleness."""
 
+import os
+import signal
 import time
 
+from births import Births
 from lib import Client, configured, main_pid, record_of, run_units, sh, show, timeout, wait_until
 
 UNIT = "mcp-exec.service"
@@ -89,6 +92,50 @@ def test_result_outlives_a_restart():
                 whole, offset = whole + page["stdout"], page.get("next_offset")
             assert whole == "x" * 300000 + "\n", len(whole)
         assert _stored() == 2, _stored()
+
+
+@timeout(120)
+def test_result_outlives_a_kill_of_the_service():
+    """Its owner heard that there was no such run: systemd had let go of the result with the service."""
+    with configured("[Exec]\nPoolSize=0\n"):
+        with Client() as c:
+            before = _background(c, "print('x' * 300000)")
+            assert _get(c, before, wait_s=20)["status"] == "ok"
+        for n_kills in range(1, 4):
+            with Client() as c:
+                during = _background(c, _works(60))
+                wait_until(lambda: _get(c, during, offset=0)["stdout"], 20, "it runs")
+            units, pid = run_units(), main_pid()
+            assert units and _stored() == 1, (units, _stored())
+            with Births() as births:
+                os.kill(pid, signal.SIGKILL)
+                wait_until(lambda: main_pid() not in (0, pid), 20, "systemd starts it again by itself")
+                wait_until(lambda: not set(run_units()) & set(units), 20, "what ran has ended")
+                with Client() as c:
+                    whole, offset = "", 0
+                    while offset is not None:
+                        page = _get(c, before, offset=offset)
+                        whole, offset = whole + page["stdout"], page.get("next_offset")
+                    assert whole == "x" * 300000 + "\n", len(whole)
+                    assert "There is no run with this run_id" in c.refused("get_run", {"run_id": during})
+                assert not set(births.names()) & set(units), "a run was started again"
+            assert show(UNIT, "NRestarts")["NRestarts"] == str(n_kills)
+
+
+@timeout(120)
+def test_stop_forgets_results_also_while_systemd_is_to_start_the_service_again():
+    with configured(""):
+        with Client() as c:
+            run_id = _background(c, "print(1)")
+            assert _get(c, run_id, wait_s=20)["stdout"] == "1\n"
+        os.kill(main_pid(), signal.SIGKILL)
+        wait_until(lambda: main_pid() == 0, 5)
+        sh(["systemctl", "stop", UNIT])
+        assert show(UNIT, "ActiveState")["ActiveState"] in ("inactive", "failed")
+        assert _stored() == 0
+        with Client() as c:
+            c.refused("get_run", {"run_id": run_id})
+            assert show(UNIT, "NRestarts")["NRestarts"] == "0"
 
 
 @timeout(120)

@@ -87,7 +87,8 @@ def _promise_much():
 @timeout(180)
 def test_daemon_that_the_kernel_kills_starts_anew_and_leaves_no_run():
     with _daemon_with("MemoryMax=16M\nMemorySwapMax=0"), Client() as victim:
-        victim.exec("print(1)")
+        done = victim.call("exec", {"code": "print('done')", "background": True})["structuredContent"]["run_id"]
+        assert victim.call("get_run", {"run_id": done, "wait_s": 30})["structuredContent"]["status"] == "ok"
         reply = victim.start("exec", {"code": "import time; time.sleep(250)", "timeout_s": 250})
         victim.request("ping").result()     # the call before it has its unit, which may have waited for it
         units, cursor, pid = wait_until(run_units, 20), journal_cursor(), main_pid()
@@ -106,7 +107,8 @@ def test_daemon_that_the_kernel_kills_starts_anew_and_leaves_no_run():
             wait_until(lambda: not set(units) & set(run_units()), 20)
             with Client() as c:
                 assert c.exec("print(3)")["stdout"] == "3\n"
+                assert c.call("get_run", {"run_id": done, "offset": 0})["structuredContent"]["stdout"] == "done\n"
             assert main_pid() != pid
             state = show("mcp-exec.service", "ActiveState", "Result", "NRestarts")
-            assert state == {"ActiveState": "active", "Result": "success", "NRestarts": "0"}, state
+            assert state == {"ActiveState": "active", "Result": "success", "NRestarts": "1"}, state
             assert not set(births.names()) & set(units), "a run was started again"

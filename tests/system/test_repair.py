@@ -225,7 +225,9 @@ def test_service_that_cannot_be_executed_is_given_up_and_the_remedy_says_so():
 
 def test_service_that_was_killed_again_and_again_is_not_one_that_cannot_be_started():
     with machine(enable=False):
-        with drop_in("mcp-exec.socket", "[Socket]\nTriggerLimitIntervalSec=1h\nTriggerLimitBurst=3\n"):
+        # With the units as they are it is started again by systemd, at most once a second, and keeps its sockets.
+        with drop_in("mcp-exec.socket", "[Socket]\nTriggerLimitIntervalSec=1h\nTriggerLimitBurst=3\n"), \
+                drop_in("mcp-exec.service", "[Service]\nRestart=no\n"):
             while not _has_hit_the_limit():
                 os.kill(main_pid("mcp-exec.service"), signal.SIGKILL)
                 wait_until(lambda: show("mcp-exec.service", "ActiveState")["ActiveState"] == "failed", 10)
@@ -234,6 +236,19 @@ def test_service_that_was_killed_again_and_again_is_not_one_that_cannot_be_start
             assert remedy.startswith("mcp-exec.service was started and ended many times in a short time "
                                      "(systemd says: signal)"), remedy
         sh(re.search(r': "(systemctl .*)"', remedy)[1])
+        check_serves(remedy)
+
+
+def test_service_that_ends_again_and_again_before_it_serves_keeps_its_socket_and_the_remedy_names_its_journal():
+    with machine(enable=False):
+        systemctl("stop", "mcp-exec.service")
+        with drop_in("mcp-exec.service", "[Service]\nExecStart=\nExecStart=/bin/sh -c 'kill -SEGV $$$$'\n"):
+            wait_until(lambda: "ends before it serves" in (check()["service"]["remedy"] or ""), 50)
+            remedy = check()["service"]["remedy"]
+            assert remedy == ("Find out why mcp-exec.service, which systemd starts again each time, ends before it serves "
+                              f"(systemd says: {show('mcp-exec.service', 'Result')['Result']}; "
+                              '"journalctl -u mcp-exec.service").'), remedy
+            assert show("mcp-exec.socket", "ActiveState")["ActiveState"] == "active"
         check_serves(remedy)
 
 

@@ -96,6 +96,23 @@ TEST(a_service_that_was_killed_too_often_is_not_one_that_cannot_be_started) {
                       "systemctl reset-failed mcp-exec.socket && systemctl restart mcp-exec.socket");
 }
 
+TEST(a_service_that_ends_again_and_again_before_it_serves_is_told_with_what_systemd_says) {
+        State states[] = { UP, { "loaded", "activating", "oom-kill", "indirect" }, DOWN, DOWN, UNUSED,
+                           UNUSED };
+        _cleanup_free_ char *told = NULL, *of_a_start = NULL;
+        SystemUnits u;
+
+        show(&u, states, "");
+        ASSERT_EQ_INT(system_units_remedy(&u, SYSTEM_SOCKET_E_SILENT, /* as_root= */ false, &told), 0);
+        ASSERT_EQ_STR(told, "Find out why mcp-exec.service, which systemd starts again each time, ends "
+                            "before it serves (systemd says: oom-kill; \"sudo journalctl -u "
+                            "mcp-exec.service\").");
+        states[1].result = "success"; /* it starts, and has not been killed */
+        show(&u, states, "");
+        (void) system_units_remedy(&u, SYSTEM_SOCKET_E_SILENT, /* as_root= */ true, &of_a_start);
+        ASSERT_TRUE(!of_a_start || !strstr(of_a_start, "ends before"));
+}
+
 TEST(the_launcher_that_was_killed_too_often_is_named_itself) {
         static const State states[] = { UP, UP, { "loaded", "failed", "trigger-limit-hit", "static" },
                                         { "loaded", "failed", "signal", "static" }, UNUSED, UNUSED };
