@@ -304,3 +304,24 @@ void parse_done(Python *p) {
         while (p->cache.first)
                 cache_drop(p, p->cache.first);
 }
+
+/* ---- What is found besides ---- */
+
+int parse_add_problem(const Parsed *parsed, const char *why, PythonFinding **ret, size_t *ret_n) {
+        PythonFinding *f;
+        size_t n = 0;
+
+        assert(parsed && why && ret && ret_n);
+
+        f = calloc(parsed->n_findings + 1, sizeof(PythonFinding));
+        if (!f)
+                return -ENOMEM;
+        for (size_t i = 0; i < parsed->n_findings; i++)
+                if (parsed->findings[i].severity != PYTHON_WARNING ||
+                    !streq(parsed->findings[i].kind, "requires-python"))
+                        f[n++] = parsed->findings[i];
+        f[n++] = (PythonFinding){ PYTHON_ERROR, "environment", 0, 0, why };
+        *ret = f;
+        *ret_n = n;
+        return 0;
+}

@@ -29,6 +29,10 @@ typedef struct ParseInput {
 int parse_submit(Python *p, const ParseInput *input, ParseClient *c, Parsed **ret);
 /* The key of a question: of everything that its answer depends on. */
 int parse_key(Python *p, const ParseInput *input, char ret[static SHA256_HEX_CHARS + 1]);
+/* The findings, and that a set is missing and cannot be made here, for which a run would fail. That an
+ * interpreter would be downloaded for it is not said then. The array is the caller's. Returns 0 or
+ * -ENOMEM. */
+int parse_add_problem(const Parsed *parsed, const char *why, PythonFinding **ret, size_t *ret_n);
 void parse_leave(ParseClient *c);
 void parse_update(Python *p);
 void parse_done(Python *p);

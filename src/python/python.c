@@ -293,8 +293,7 @@ void python_facts(const Python *p, PythonFacts *ret) {
                                                           "The program uv is missing. "
                                                           "Install it, or set UvPath=.";
         else if (p->is_uv_mute)
-                ret->problem = "The program that is found as uv does not work, or is no uv. Install uv anew "
-                               "where it is, or remove it there; UvPath= names one elsewhere.";
+                ret->problem = versions_mute_uv;
 }
 
 void python_sweep_once(Python *p) {

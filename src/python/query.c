@@ -27,8 +27,8 @@ struct PythonQuery {
         char *why; /* of a problem */
         void (*on_report)(const PythonReport *report, void *userdata);
 
-        /* A question for versions. */
-        bool waits_for_versions;
+        /* A question for versions; a validation may have it, too. */
+        bool waits_for_versions, has_asked;
         void (*on_known)(void *userdata);
 
         /* A preparation. */
@@ -109,34 +109,38 @@ static void query_report_problem(PythonQuery *q, const char *why) {
                         });
 }
 
-/* A set that is missing and cannot be made here is what a run would fail for. */
-static int add_environment_finding(const Parsed *parsed, const char *why, PythonFinding **ret) {
-        PythonFinding *f;
-
-        f = calloc(parsed->n_findings + 1, sizeof(PythonFinding));
-        if (!f)
-                return -ENOMEM;
-        for (size_t i = 0; i < parsed->n_findings; i++)
-                f[i] = parsed->findings[i];
-        f[parsed->n_findings] = (PythonFinding){ PYTHON_ERROR, "environment", 0, 0, why };
-        *ret = f;
-        return 0;
+/* Whether uv works is asked before a validation is told, unless it is known or was asked a moment ago. */
+static bool query_waits_for_uv(PythonQuery *q, Parsed *parsed) {
+        if (q->has_asked)
+                return false;
+        q->has_asked = true;
+        q->waits_for_versions = versions_ask(q->python);
+        if (q->waits_for_versions && !q->parsed)
+                q->parsed = parsed_ref(parsed);
+        return q->waits_for_versions;
 }
 
-static void query_report_parsed(PythonQuery *q, const Parsed *parsed) {
+static void query_report_parsed(PythonQuery *q, Parsed *parsed) {
         const WireHello *hello = python_hello(q->python);
         bool has_interpreter = hello && parsed->interpreter >= 0, needs_set;
         _cleanup_free_ PythonFinding *findings = NULL;
         const char *version = parsed->interpreter_version, *why = NULL;
         char key[SHA256_HEX_CHARS + 1];
         const SetEntry *e = NULL;
+        size_t n_findings = parsed->n_findings;
 
         needs_set = has_interpreter && (strv_length(parsed->requirements) > 0 || parsed->needs_python);
         if (needs_set && need_key(q->python, parsed, hello, key) >= 0)
                 e = need_find_set(q->python, key);
         if (needs_set && !e)
                 why = need_find_problem(q->python, hello);
-        if (why && add_environment_finding(parsed, why, &findings) < 0) {
+        /* A run that needs one asks uv itself; here nobody would. */
+        if (needs_set && !e && !why) {
+                if (query_waits_for_uv(q, parsed))
+                        return;
+                why = versions_find_problem(q->python, hello);
+        }
+        if (why && parse_add_problem(parsed, why, &findings, &n_findings) < 0) {
                 query_report_problem(q, "The daemon is out of memory. Try again later.");
                 return;
         }
@@ -147,7 +151,7 @@ static void query_report_parsed(PythonQuery *q, const Parsed *parsed) {
                      &(const PythonReport){
                              .is_valid = parsed->is_valid && !why,
                              .findings = findings ?: parsed->findings,
-                             .n_findings = parsed->n_findings + (why != NULL),
+                             .n_findings = n_findings,
                              .requirements = parsed->requirements,
                              .requires_python = parsed->requires_python,
                              .interpreter = !has_interpreter      ? "" :
@@ -258,8 +262,13 @@ void query_tell_versions(Python *p) {
         do {
                 for (q = p->queries.first; q && !q->waits_for_versions;)
                         q = q->queries.next;
-                if (q)
+                if (!q)
+                        break;
+                q->waits_for_versions = false;
+                if (q->on_known)
                         query_end_versions(q);
+                else
+                        query_report_parsed(q, q->parsed);
         } while (q);
 }
 
@@ -421,7 +430,8 @@ void query_update(Python *p) {
 
         /* From the start each time: whoever is told may take others with him. */
         do {
-                for (q = p->queries.first; q && !q->is_new && !q->problem && !q->parsed;)
+                for (q = p->queries.first;
+                     q && !q->is_new && !q->problem && (!q->parsed || q->waits_for_versions);)
                         q = q->queries.next;
                 if (!q)
                         break;

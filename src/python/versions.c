@@ -12,6 +12,9 @@
 #define ASK_TIMEOUT_USEC (20 * USEC_PER_SEC)
 #define RETRY_USEC (60 * USEC_PER_SEC) /* a program that does not work is not asked with every call */
 
+const char versions_mute_uv[] = "The program that is found as uv does not work, or is no uv. Install uv "
+                                "anew where it is, or remove it there; UvPath= names one elsewhere.";
+
 /* ---- Which programs they are ---- */
 
 static int append_program(const char *path, Buffer *b) {
@@ -137,6 +140,12 @@ bool versions_ask(Python *p) {
                 return false;
         p->versions_asked_usec = now;
         return versions_start(p, hello) >= 0;
+}
+
+const char* versions_find_problem(Python *p, const WireHello *hello) {
+        assert(p && hello);
+
+        return versions_look(p, hello) >= 0 && p->is_uv_mute ? versions_mute_uv : NULL;
 }
 
 void versions_leave(Python *p) {

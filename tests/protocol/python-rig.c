@@ -23,6 +23,17 @@ static void link_program(const PythonRig *r, const char *from, const char *name)
         need(symlink(source, target) == 0);
 }
 
+/* It only tells its version; what it would do is played. */
+static void write_uv(PythonRig *r) {
+        FILE *f;
+
+        (void) snprintf(r->uv, sizeof(r->uv), "%.60s/uv", r->directory);
+        f = fopen(r->uv, "we");
+        need(f);
+        need(fputs("#!/bin/sh\necho uv 0.13.9\n", f) >= 0 && fchmod(fileno(f), 0755) == 0);
+        need(fclose(f) == 0);
+}
+
 PythonRig* python_rig_setup(void) {
         PythonRig *r = &the_rig;
 
@@ -39,12 +50,13 @@ PythonRig* python_rig_setup(void) {
         link_program(r, PREPARE_DIRECTORY, "remove.py");
         link_program(r, FAKE_PREPARE_DIRECTORY, "fetch.py");
         link_program(r, FAKE_PREPARE_DIRECTORY, "install.py");
+        write_uv(r);
 
         r->script = (FakeScript){
                 .interpreter = PYTHON_PATH,
                 .python = PYTHON_PATH,
                 .sets_directory = r->sets,
-                .uv = "/usr/bin/uv",
+                .uv = r->uv,
         };
         r->rig = rig_setup(&r->script);
         return r;

@@ -12,7 +12,7 @@ typedef struct PythonRig {
         Python *python;
         FakeScript script;
         char directory[64]; /* with sets/, state/ and programs/ in it */
-        char sets[96], state[96], programs[96];
+        char sets[96], state[96], programs[96], uv[96];
 } PythonRig;
 
 /* Afterwards settings may be changed until python_rig_start(). */

@@ -88,6 +88,36 @@ def test_what_an_offline_server_cannot_fetch_is_no_valid_script():
         assert text.startswith("INVALID: These packages have not been prepared") and "Offline=" in text, text
 
 
+def test_offline_nothing_is_said_to_be_downloaded():
+    """An interpreter was said to be downloaded, beside the error that nothing can be fetched."""
+    script = '# /// script\n# requires-python = ">=3.99"\n# ///\n'
+    with machine("AllowPythonDownloads=yes") as m, m.server() as s:
+        assert _findings(s, script=script) == (True, [("warning", "requires-python", 2)])
+    with machine("AllowPythonDownloads=yes", "Offline=yes") as m, m.server() as s:
+        assert _findings(s, script=script) == (False, [("error", "environment", 0)])
+        text = s.text("validate_script", script=script)
+        assert "one is downloaded" not in text and "Offline=" in text, text
+    with machine("AllowPythonDownloads=yes", has_sets=False) as m, m.server() as s:
+        assert _findings(s, script=script) == (False, [("error", "environment", 0)])
+
+
+def test_script_whose_packages_need_a_uv_that_does_not_work_is_not_valid():
+    """It was VALID, for the first run would make its set; that run failed."""
+    def validated(s):
+        text = s.text("validate_script", script="1", dependencies=["demo"])
+        return text.split(":")[0].split("\n")[0], text
+
+    with machine() as m, m.server() as s:
+        (m.where / "uv").write_text("#!/bin/sh\nexit 1\n")
+        for _ in range(2):
+            verdict, text = validated(s)
+            assert verdict == "INVALID" and "The program that is found as uv does not work, or is no uv. Install uv anew" in text, text
+        assert _findings(s, script="1") == (True, [])
+        say_version(m.where / "uv", "0.14.0")
+        for _ in range(2):
+            assert validated(s)[0] == "VALID"
+
+
 def test_what_it_says_of_the_environment():
     with machine() as m, m.server() as s:
         result = s.tool("check_environment")

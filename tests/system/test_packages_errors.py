@@ -3,10 +3,11 @@
 
 import os
 import pathlib
+import shutil
 
 import wheels
 from lib import Client, configured, failed_units, journal, journal_cursor, one_release, processes_with, sh, text_of, timeout
-from packages import (FETCHES, SETS, complete, names, nothing_is_left, output, packages, refusal, run,
+from packages import (FETCHES, SETS, UV, complete, names, nothing_is_left, output, packages, refusal, run,
                       start, told, wait_for_unit)
 
 
@@ -21,6 +22,30 @@ def test_without_uv_the_remedy_is_told_and_everything_else_works():
         assert "UvPath=" in text_of(client.call("check_environment", {}))
         assert names() == []
     assert failed_units() == []
+
+
+@timeout(180)
+def test_uv_that_is_found_and_does_not_work_is_told_with_what_to_do_until_it_is_repaired():
+    """A script was VALID, and its run was told that uv had failed with status 1 and given no reason."""
+    broken = pathlib.Path("/usr/local/lib/mx-broken-uv")
+    with packages(f"UvPath={broken}") as index, Client() as client:
+        index.add(wheels.wheel("mx-demo"))
+        try:
+            broken.write_text("#!/bin/sh\nexit 1\n")
+            broken.chmod(0o755)
+            text = refusal(client, "mx-demo")
+            assert "uv, which resolves and installs packages, failed with status 1 and gave no reason: the program that is found as " \
+                   "uv does not work, or is no uv. The administrator has to install it anew where it is, or to name another one " \
+                   "with UvPath=" in text, text
+            text = text_of(client.call("validate_script", {"script": "import mx_demo", "dependencies": ["mx-demo"]}))
+            assert text.startswith("INVALID: The program that is found as uv does not work, or is no uv. Install uv anew"), text
+            shutil.copy(UV, f"{broken}.new")
+            os.rename(f"{broken}.new", broken)
+            text = text_of(client.call("validate_script", {"script": "import mx_demo", "dependencies": ["mx-demo"]}))
+            assert text.startswith("VALID"), text
+            assert output(client, "import mx_demo; print(1)", "mx-demo") == "1\n"
+        finally:
+            broken.unlink()
 
 
 # What a script names, and words of the answer.

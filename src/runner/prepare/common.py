@@ -35,6 +35,19 @@ class NoUv(Failed):
                          "to correct UvPath= in mcp-exec.conf; mcp-exec check says how.")
 
 
+class BrokenUv(Failed):
+    def __init__(self, how):
+        super().__init__("no-uv", f"uv, which resolves and installs packages, {how}: the program that is found as uv does not work, "
+                         "or is no uv. The administrator has to install it anew where it is, or to name another one with UvPath= "
+                         "in mcp-exec.conf; mcp-exec check says which one is found.")
+
+
+class EndedUv(Failed):
+    def __init__(self, number):
+        super().__init__("internal", f"uv was ended by signal {number}; most likely it ran into a limit. Try again; if it stays so, the "
+                         "administrator has to look whether uv works (mcp-exec check).")
+
+
 class NoGit(Failed):
     def __init__(self):
         super().__init__("internal", "git, which brings packages from repositories, is not installed. The administrator has to "
@@ -177,6 +190,17 @@ def run_child(command, directory, environment, seconds, **more):
             # From a line's beginning, for half of a secret would not be known as one.
             said += b"\n" + log.read(LOG_BYTES_MAX // 2).partition(b"\n")[2]
         return status, said.decode(errors="replace")
+
+
+def run_uv(command, *arguments, **more):
+    """run_child() for uv."""
+    try:
+        return run_child(command, *arguments, **more)
+    except OSError as e:
+        # Not of the log: a script without its interpreter, a program for another machine.
+        if e.filename != command[0]:
+            raise
+        raise BrokenUv(f"cannot be started ({e.strerror})") from None
 
 
 def uv_environment(work):

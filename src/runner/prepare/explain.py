@@ -3,7 +3,7 @@
 
 import re
 
-from common import DiskFull, Failed, NoGit, end_of, printable, secrets
+from common import BrokenUv, DiskFull, Failed, NoGit, end_of, printable, secrets
 
 WARNINGS_MAX = 20
 NAME = "mcp-exec-script"  # of the project that stands for the script; replaced in what uv says
@@ -138,7 +138,11 @@ def explain_uv(text, status):
         return Failed("python", f"uv cannot use the interpreter: {causes(text)}")
     if re.search(r"Failed to (parse|resolve)|expected|invalid|Unsupported|metadata|Missing|https?://", text, re.IGNORECASE):
         return Failed("index", f"The index gave an answer that is not understood: {causes(text)}")
-    return Failed("internal", f"uv failed with status {status}: {causes(text) or 'it gave no reason'}")
+    told = causes(text)
+    if not told:
+        return BrokenUv(f"failed with status {status} and gave no reason")
+    return Failed("internal", f"uv failed with status {status}: {printable(told, 700).rstrip('.')}. Try again; if it stays so, the "
+                  "administrator has to look whether uv works (mcp-exec check), and to install it anew if it does not.")
 
 
 def warnings_of(text):

@@ -19,8 +19,8 @@ import time
 import tomllib
 import urllib.parse
 
-from common import Failed, NoGit, NoUv, canonical, end_of, error_answer, pattern_matches, printable, progress, read_order
-from common import rename_places, run_child, uv_environment, write_answer
+from common import EndedUv, Failed, NoGit, NoUv, canonical, end_of, error_answer, pattern_matches, printable, progress, read_order
+from common import rename_places, run_child, run_uv, uv_environment, write_answer
 from download import Downloader, Package, credentials_of_url, read_credentials
 from explain import NAME, explain_uv, last_words, warnings_of
 from gate import Gate, place_of
@@ -161,16 +161,18 @@ class Fetch:
 
     # --- uv --------------------------------------------------------------------------------------------------------------
 
-    def run(self, command, directory):
+    def run(self, command, directory, run=run_uv, environment=None):
         """Runs a program until the budget's end."""
-        status, text = run_child(command, directory, self.environment, self.seconds_left())
+        status, text = run(command, directory, environment or self.environment, self.seconds_left())
         self.seconds_left()
         return status, text
 
     def explain(self, text, status):
         """Why uv failed: the gate knows best what the network did."""
+        if status < 0:
+            return EndedUv(-status)
         failure = explain_uv(text, status)
-        is_network = failure.kind in ("index", "dns", "proxy", "internal")
+        is_network = failure.kind in ("index", "dns", "proxy", "internal", "no-uv")
         return is_network and self.gate.failure() or failure
 
     def bring_python(self):
@@ -181,9 +183,8 @@ class Fetch:
         if self.order["python_mirror"]:
             environment["UV_PYTHON_INSTALL_MIRROR"] = self.order["python_mirror"]
         request = self.order["tool_uv"]["python"]
-        status, text = run_child([self.order["uv"], "python", "install", "--no-config", "--no-bin", "--no-progress", "--color",
-                                  "never", "--install-dir", top, request], self.work, environment, self.seconds_left())
-        self.seconds_left()
+        status, text = self.run([self.order["uv"], "python", "install", "--no-config", "--no-bin", "--no-progress", "--color",
+                                 "never", "--install-dir", top, request], self.work, environment=environment)
         if status != 0:
             failure = self.explain(text, status)
             if failure.kind in ("internal", "python") and "No download found" in text:
@@ -228,8 +229,6 @@ class Fetch:
                     f.write("\n".join(tool[key]) + "\n")
                 command += [option, key]
         status, text = self.run([*command, "pyproject.toml"], project)
-        if status < 0:
-            raise Failed("internal", f"uv was ended by signal {-status}; most likely it ran into a limit.")
         if status != 0:
             raise self.explain(text, status)
         self.warnings += warnings_of(text)
@@ -336,7 +335,7 @@ class Fetch:
 
     def git(self, command, directory, name):
         try:
-            status, text = self.run(["git", *command], directory)
+            status, text = self.run(["git", *command], directory, run_child)
         except FileNotFoundError:
             raise NoGit from None
         if status != 0:

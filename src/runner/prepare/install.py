@@ -22,7 +22,7 @@ import subprocess
 import threading
 import time
 
-from common import DiskFull, Failed, NoUv, error_answer, printable, progress, read_order, rename_places, run_child
+from common import BrokenUv, DiskFull, EndedUv, Failed, NoUv, error_answer, printable, progress, read_order, rename_places, run_uv
 from common import uv_environment, write_answer
 from compiler import Compiler
 from wheel import INTERPRETER, PATH_BYTES_MAX, Wheel
@@ -128,7 +128,7 @@ class Install:
                    "--no-python-downloads", "--no-compile-bytecode", "--link-mode", "hardlink", "--no-progress", "--color",
                    "never", "--python", self.python, "--prefix", self.prefix, "-r", "requirements.txt"]
         interpreter = self.look_at_python()
-        status, text = run_child(command, self.work, self.environment, self.seconds_left(), preexec_fn=self.limit_uv)
+        status, text = run_uv(command, self.work, self.environment, self.seconds_left(), preexec_fn=self.limit_uv)
         self.seconds_left()
         if status != 0:
             raise self.explain(text, status)
@@ -164,10 +164,12 @@ class Install:
         if re.search(r"[Hh]ash mismatch", text):
             return Failed("hash-mismatch", "A wheel is not the one that was fetched. Nothing was installed.")
         if status < 0:
-            return Failed("internal", f"uv was ended by signal {-status}; most likely it ran into a limit.")
+            return EndedUv(-status)
         lines = (re.sub(r"^\s*(error|cause|warning): *", "", line).strip() for line in text.splitlines())
         reason = printable(" ".join(line for line in lines if line), 700)
-        return Failed("wheel", f"The packages cannot be installed: {reason or f'uv failed with status {status}'}")
+        if not reason:
+            return BrokenUv(f"failed with status {status} and gave no reason")
+        return Failed("wheel", f"The packages cannot be installed: {reason}")
 
     # --- what lies there now ---------------------------------------------------------------------------------------------
 

@@ -429,7 +429,10 @@ WORDS = (
     (1, "error: Failed to download and build `x @ git+https://h/x`\n  cause: Git operation failed\n  cause: Git executable not found. "
      "Ensure that Git is installed and available.\n", "internal", "git, which brings packages from repositories, is not installed"),
     (101, "thread main panicked", "internal", "status 101"),
-    (2, "", "internal", "gave no reason"),
+    (127, "uv: error while loading shared libraries: libx.so.1: cannot open shared object file", "internal",
+     "libx.so.1: cannot open shared object file. Try again; if it stays so, the administrator has to look whether uv works"),
+    (2, "", "no-uv", "failed with status 2 and gave no reason: the program that is found as uv does not work, or is no uv. The "
+     "administrator has to install it anew where it is, or to name another one with UvPath="),
 )
 
 

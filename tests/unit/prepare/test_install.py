@@ -215,7 +215,7 @@ def test_a_wheel_that_is_a_link():
 
 def test_uv_that_fails():
     for stderr, status, kind in (("No space left on device (os error 28)", 2, "disk-full"), ("Hash mismatch for x", 1, "hash-mismatch"),
-                                 ("error: The wheel is invalid: bad RECORD", 2, "wheel"), ("", 2, "wheel"),
+                                 ("error: The wheel is invalid: bad RECORD", 2, "wheel"), ("", 2, "no-uv"),
                                  ("File too large (os error 27)", 2, "too-large")):
         with Prefix() as p:
             p.play_uv(status=status, stderr=stderr)
