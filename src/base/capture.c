@@ -118,6 +118,13 @@ static int linearize(const Capture *c, char **ret, size_t *ret_bytes) {
         return 0;
 }
 
+static bool is_blank(const char *text, size_t n_bytes) {
+        for (size_t i = 0; i < n_bytes; i++)
+                if (!strchr(" \t\r\n\v\f", text[i]) || text[i] == 0)
+                        return false;
+        return true;
+}
+
 bool capture_ends_within_line(const Capture *c) {
         assert(c);
 
@@ -126,7 +133,7 @@ bool capture_ends_within_line(const Capture *c) {
         return c->n_head > 0 && c->head[c->n_head - 1] != '\n';
 }
 
-int capture_last_line(const Capture *c, size_t max_bytes, Buffer *b) {
+int capture_last_line(const Capture *c, bool wants_end, size_t max_bytes, Buffer *b) {
         _cleanup_free_ char *text = NULL;
         size_t n_text, first, begin, end;
         int r;
@@ -139,8 +146,12 @@ int capture_last_line(const Capture *c, size_t max_bytes, Buffer *b) {
                 return r;
         /* Never join what stands on both sides of the gap to one line. */
         first = capture_is_complete(c) ? 0 : c->n_head;
+        for (end = n_text; wants_end && end > first && text[end - 1] != '\n';)
+                end--;
+        if (wants_end && end > first && !is_blank(text + first, end - first))
+                n_text = end;
         for (end = n_text; end > first; end--)
-                if (!strchr(" \t\r\n\v\f", text[end - 1]) || text[end - 1] == 0)
+                if (!is_blank(text + end - 1, 1))
                         break;
         if (end == first)
                 return 0;

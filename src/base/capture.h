@@ -39,8 +39,9 @@ static inline uint64_t capture_omitted(const Capture *c) {
 /* Whether the newest byte is not the end of a line. */
 bool capture_ends_within_line(const Capture *c);
 
-/* The newest line that is not blank (without its newline), at most max_bytes of it, appended raw to b. */
-int capture_last_line(const Capture *c, size_t max_bytes, Buffer *b);
+/* The newest line that is not blank (without its newline), at most max_bytes of it, appended raw to b.
+ * wants_end: one that has ended, if there is any. */
+int capture_last_line(const Capture *c, bool wants_end, size_t max_bytes, Buffer *b);
 
 /* Appends valid UTF-8 text showing at most max_chars code points: all of it, or a head, a line "\n[… N bytes
  * left out …]\n", and a tail, cut at code point borders. Invalid sequences: every maximal run of bad bytes

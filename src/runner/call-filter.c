@@ -14,7 +14,8 @@
  *
  * No clocks of other processes: under the system manager there is no PID namespace, and the CPU time of any
  * process of the machine can be read by its number, that of another caller's program too. A process's own
- * clock and those of its threads go by other numbers (posix-cpu-timers of the kernel). */
+ * clock as 0 and those of its threads go by other numbers (posix-cpu-timers of the kernel); by the number of
+ * the process itself, which a filter does not know, its own is refused as well. */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,7 +17,11 @@
 #define PIECES_USEC (50 * USEC_PER_MSEC)
 #define LINE_BYTES_SHOWN 150 /* clients cut the message at 200 characters */
 
-static int newest_line(const Progress *p, Buffer *b) {
+static const Capture* newest_stream(const Progress *p) {
+        return p->newest_stream == 0 ? NULL : exec_job_stream(p->job, p->newest_stream);
+}
+
+static int newest_line(const Progress *p, bool wants_end, Buffer *b) {
         _cleanup_buffer_ Buffer raw = BUFFER_INIT(0);
         const Capture *c;
         int r;
@@ -25,12 +29,10 @@ static int newest_line(const Progress *p, Buffer *b) {
         if (*exec_job_phase(p->job))
                 return clean_append(exec_job_phase(p->job), strlen(exec_job_phase(p->job)), LINE_BYTES_SHOWN,
                                     b);
-        if (p->newest_stream == 0)
-                return 0;
-        c = exec_job_stream(p->job, p->newest_stream);
+        c = newest_stream(p);
         if (!c)
                 return 0;
-        r = capture_last_line(c, 4 * LINE_BYTES_SHOWN, &raw);
+        r = capture_last_line(c, wants_end, 4 * LINE_BYTES_SHOWN, &raw);
         if (r < 0 || raw.n_bytes == 0)
                 return r;
         return clean_append(raw.data, raw.n_bytes, LINE_BYTES_SHOWN, b);
@@ -55,26 +57,32 @@ static int send_progress(Progress *p, uint64_t now_usec, const char *line) {
         return mcp_call_progress(p->call, elapsed_usec, b.data);
 }
 
-static bool is_within_line(const Progress *p) {
-        const Capture *c = p->newest_stream == 0 || *exec_job_phase(p->job) ?
-                                   NULL : exec_job_stream(p->job, p->newest_stream);
+/* Returns whether to look again in a moment. *ret_wants_end: a line is being written, and is shown when it
+ * has ended; one that nothing is added to is shown as it is. */
+static bool waits_for_line(Progress *p, bool *ret_wants_end) {
+        const Capture *c = *exec_job_phase(p->job) ? NULL : newest_stream(p);
+        bool is_within = c && capture_ends_within_line(c);
+        uint64_t seen_bytes = p->seen_bytes;
 
-        return c && capture_ends_within_line(c);
+        p->seen_bytes = is_within ? c->n_total : 0;
+        *ret_wants_end = is_within && seen_bytes != c->n_total;
+        p->has_waited = !p->has_waited && *ret_wants_end;
+        return p->has_waited;
 }
 
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata) {
         Progress *p = userdata;
         _cleanup_buffer_ Buffer line = BUFFER_INIT(0);
         uint64_t now_usec = now_monotonic_usec();
+        bool wants_end;
 
         (void) usec;
-        p->has_waited = !p->has_waited && is_within_line(p);
-        if (p->has_waited && sd_event_source_set_time_relative(source, PIECES_USEC) >= 0 &&
+        if (waits_for_line(p, &wants_end) && sd_event_source_set_time_relative(source, PIECES_USEC) >= 0 &&
             sd_event_source_set_enabled(source, SD_EVENT_ONESHOT) >= 0)
                 return 0;
         /* Nothing depends on progress: when it fails the next tick tries again, and a client that is gone is
          * the transport's business. */
-        if (newest_line(p, &line) >= 0) {
+        if (newest_line(p, wants_end, &line) >= 0) {
                 const char *text = line.data ? line.data : "";
 
                 if (!p->sent_line || !streq(text, p->sent_line) ||

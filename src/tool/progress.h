@@ -14,7 +14,8 @@ typedef struct Progress {
         sd_event_source *timer;
         uint64_t started_usec, sent_usec;
         int newest_stream; /* the one that wrote last; 0: none has */
-        bool has_waited; /* for the rest of a line */
+        uint64_t seen_bytes; /* of that stream, when the last look met with the begin of a line; or 0 */
+        bool has_waited; /* for its rest */
         char *sent_line;
 } Progress;
 

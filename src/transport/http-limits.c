@@ -3,8 +3,10 @@
 /* Connections: how many in all and from one address, and how long one may take to say what it wants. */
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/strv.h"
@@ -51,10 +53,14 @@ static bool is_there(const HttpConnection *c) {
  * those whose next request is on its way, and of each kind the one that has waited longest. */
 static bool has_work(const HttpConnection *c) {
         bool is_stalled = c->stalled_since_usec > 0;
+        int n_unread = 0;
         char byte;
 
         if (c->owner[0] == 0)
                 return c->is_waiting || (!is_stalled && (c->state == RELAY_WAIT || c->fault.status != 0));
+        /* Its last answer is the kernel's to bring, and would be lost with the connection. */
+        if (ioctl(c->fd, SIOCOUTQ, &n_unread) >= 0 && n_unread > 0)
+                return true;
         switch (c->state) {
         case RELAY_HEAD: /* its next request may be here, and was not looked at yet */
                 return is_stalled ||

@@ -445,6 +445,36 @@ def test_half_sent_heads_lock_nobody_out():
             c.connection.close()
 
 
+def _head(token, n_bytes):
+    return (f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer {token}\r\n"
+            f"MCP-Protocol-Version: 2025-06-18\r\nContent-Length: {n_bytes}\r\n\r\n").encode()
+
+
+def test_answer_that_its_client_has_not_read_yet_is_not_lost_for_a_newcomer():
+    """It lay in the kernel, and went with the connection when the client sent its next request."""
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    code = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                       "params": {"name": "exec", "arguments": {"code": "print('\\x01' * 20000)"}}}).encode()
+    with serving_tokens(["one"], ["two"], ["three"]) as (s, _, (one, two, three)), contextlib.ExitStack() as held:
+        s.notify.read_on()
+        slow = held.enter_context(socket.socket())
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.settimeout(10)
+        slow.connect(s.listening[0].getsockname())
+        slow.sendall(_head(one, len(code)) + code)
+        slow.recv(1, socket.MSG_PEEK)
+        for i in range(270):        # more than MaxConnections=
+            c = held.enter_context(socket.create_connection(s.listening[0].getsockname(), timeout=10))
+            with contextlib.suppress(OSError):
+                c.sendall(_head((two, three)[i % 2], len(ping)) + ping)
+                c.recv(65536)
+                c.sendall(b"POST /mcp HTTP/1.1\r\n")
+        slow.sendall(_head(one, len(ping))[:20])
+        answer = http.client.HTTPResponse(slow)
+        answer.begin()
+        assert json.loads(answer.read())["result"]["structuredContent"]["stdout_bytes"] == 20001
+
+
 def test_reload_under_load_loses_nothing():
     with serving_tokens(["one"]) as (s, file, (one,)):
         s.notify.read_on()

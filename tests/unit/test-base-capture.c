@@ -233,7 +233,7 @@ static void check_last_line(const char *stream, size_t n, size_t budget, size_t 
         ASSERT_FALSE(capture_ends_within_line(&c));
         ASSERT_EQ_INT(capture_push(&c, stream, n), 0);
         ASSERT_EQ_INT(capture_ends_within_line(&c), n > 0 && stream[n - 1] != '\n');
-        ASSERT_EQ_INT(capture_last_line(&c, max_bytes, &b), 0);
+        ASSERT_EQ_INT(capture_last_line(&c, /* wants_end= */ false, max_bytes, &b), 0);
         ASSERT_EQ_MEM(b.data, b.n_bytes, expected, strlen(expected));
 }
 
@@ -256,6 +256,25 @@ TEST(capture_last_line_is_the_newest_that_is_not_blank) {
         /* Across the border of head and ring, which is no border for the reader. */
         check_last_line("first\nsecond line\n", 18, 20, 1000, "second line");
         check_last_line("first\nsecond line\n", 18, 18, 6, "second");
+}
+
+TEST(capture_last_line_that_has_ended_is_wanted_where_there_is_one) {
+        static const struct {
+                const char *stream, *line;
+        } rows[] = {
+                { "", "" }, { "one", "one" }, { "one\n", "one" }, { "one\ntw", "one" },
+                { "one\n\n \ntw", "one" }, { "\n \ntw", "tw" }, { "one\ntwo\n", "two" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_buffer_ Buffer b = BUFFER_INIT(0);
+                _cleanup_capture_ Capture c;
+
+                capture_init(&c, 1000);
+                ASSERT_EQ_INT(capture_push(&c, rows[i].stream, strlen(rows[i].stream)), 0);
+                ASSERT_EQ_INT(capture_last_line(&c, /* wants_end= */ true, 1000, &b), 0);
+                ASSERT_EQ_MEM(b.data, b.n_bytes, rows[i].line, strlen(rows[i].line));
+        }
 }
 
 TEST(capture_last_line_does_not_join_across_what_was_left_out) {

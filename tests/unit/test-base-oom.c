@@ -69,7 +69,7 @@ static int use_capture(const char *tree) {
                         return r;
                 }
         }
-        r = capture_last_line(&c, 100, &line);
+        r = capture_last_line(&c, /* wants_end= */ false, 100, &line);
         if (r < 0)
                 return r;
         return capture_text(&c, 15000, &text, &is_truncated);

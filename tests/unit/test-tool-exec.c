@@ -284,6 +284,11 @@ TEST(progress_waits_for_the_rest_of_a_line_but_not_for_its_end) {
         ASSERT_EQ_STR(tick(s), "");
         expire_usec(50 * USEC_PER_MSEC);
         ASSERT_CONTAINS(heard(s->f), "\"message\":\"running for 2 s: loading...\"");
+        ASSERT_EQ_INT(capture_push(&j->out, "done\nepoch", 10), 0);
+        ASSERT_EQ_STR(tick(s), "");
+        ASSERT_EQ_INT(capture_push(&j->out, " 1\nepo", 6), 0); /* the look is late, or lines come fast */
+        expire_usec(50 * USEC_PER_MSEC);
+        ASSERT_CONTAINS(heard(s->f), "\"message\":\"running for 3 s: epoch 1\"");
         setup_free(s);
 }
 
