@@ -331,10 +331,10 @@ TEST(default_set_that_cannot_be_had_is_told_and_not_missed) {
 }
 
 TEST(default_file_that_is_none_is_refused) {
-        _cleanup_free_ char *message = NULL;
+        _cleanup_free_ char *message = NULL, *of_none = NULL;
         PythonRig *r = start();
 
-        ASSERT_EQ_INT(python_set_default(r->python, "/nonexistent", &message), -ENOENT);
+        ASSERT_EQ_INT(python_set_default(r->python, "/nonexistent", &of_none), -ENOENT);
         ASSERT_EQ_INT(python_set_default(r->python, "/proc/self/cmdline", &message), -EBADMSG);
         ASSERT_TRUE(strstr(message, "/proc/self/cmdline"));
         python_rig_teardown(r);
