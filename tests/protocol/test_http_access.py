@@ -123,6 +123,11 @@ def test_token_command_follows_no_link_and_takes_no_pipe():
             done = run("token", "add", "x", "--file", str(where / name))
             assert (done.returncode, done.stdout) == (1, b"") and b"is no regular file" in done.stderr, done
         assert run("token", "list", "--file", str(where / "tokens")).stdout == b"ci\n"
+        # A file that is not the service's stays its owner's.
+        uid = 65534 if os.geteuid() == 0 else os.geteuid()
+        os.chown(where / "tokens", uid, -1)
+        add(where / "tokens", "x")
+        assert ((where / "tokens").stat().st_uid, stat.S_IMODE((where / "tokens").stat().st_mode)) == (uid, 0o600)
 
 
 def test_token_that_cannot_be_shown_is_not_stored():
